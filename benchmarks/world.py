@@ -1,0 +1,78 @@
+"""Time and peak memory to make a synthetic world of 1, 3 and 10 million observed interactions, one thread.
+
+    python benchmarks/world.py [--sizes 1,3,10] [--json]
+
+Each size runs in a process of its own, since a peak cannot be reset; a small world is made first, so that
+compiling is not counted. `extra_mb` is the peak beyond what the process had by then, `log_mb` the log itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from typing import Any
+
+USERS_PER_MILLION = 10_000
+ITEMS = 20_000
+
+
+def peak_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def measure(millions: float) -> dict[str, Any]:
+    from purerec.world import make_world
+
+    start = time.perf_counter()
+    make_world(users=10, items=10)
+    first_s = time.perf_counter() - start
+    before_mb = peak_mb()
+    users = int(USERS_PER_MILLION * millions)
+    start = time.perf_counter()
+    world = make_world(users=users, items=ITEMS, interactions=int(millions * 1e6))
+    seconds = time.perf_counter() - start
+    log = world.observed
+    return {
+        "users": users,
+        "items": ITEMS,
+        "wanted": int(millions * 1e6),
+        "interactions": len(log),
+        "seconds": round(seconds, 2),
+        "million_per_s": round(len(log) / seconds / 1e6, 2),
+        "peak_rss_mb": round(peak_mb()),
+        "extra_mb": round(peak_mb() - before_mb),
+        "log_mb": round((log.user_idx.nbytes + log.item_idx.nbytes) / 2**20),
+        "first_call_s": round(first_s, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="1,3,10", help="millions of interactions")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--one", type=float, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one is not None:
+        print(json.dumps(measure(given.one)))
+        return
+    rows = []
+    for size in given.sizes.split(","):
+        run = subprocess.run([sys.executable, __file__, "--one", size], stdout=subprocess.PIPE, text=True, check=True)
+        rows.append(json.loads(run.stdout))
+        if not given.json:
+            row = rows[-1]
+            print(
+                f"{row['interactions']:>11,} of {row['users']:,} x {row['items']:,}: {row['seconds']:6.2f} s, "
+                f"{row['peak_rss_mb']} MB in all, {row['extra_mb']} MB of it for the world"
+            )
+    if given.json:
+        print(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""What the command line prints: rich tables on a terminal, plain text in a pipe, JSON on request."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from purerec import storing
+
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+"""Progress, notes and errors: never on standard output."""
+
+
+def note(text: str) -> None:
+    err.print(Text(text, style="dim"))
+
+
+def warn(text: str) -> None:
+    err.print(Text(f"warning: {text}", style="yellow"))
+
+
+def fail(text: str) -> None:
+    err.print(Text.assemble(("error: ", "bold red"), " ".join(text.split())))
+
+
+def say(text: str = "") -> None:
+    """A line of the answer, on standard output, without markup: titles and ids are data."""
+    sys.stdout.write(text + "\n")
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, bold: Sequence[int] = ()) -> None:
+    """A table; columns in which every cell is a number are aligned to the right; rows in `bold` stand out."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    numeric = [all(isinstance(row[n], int | float | None) for row in rows) for n in range(len(headings))]
+    if not sys.stdout.isatty():
+        widths = [max(len(h), *(len(row[n]) for row in cells), 0) for n, h in enumerate(headings)]
+        for line in [list(headings), *cells]:
+            padded = [c.rjust(w) if right else c.ljust(w) for c, w, right in zip(line, widths, numeric, strict=True)]
+            say("  ".join(padded).rstrip())
+        return
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, right in zip(headings, numeric, strict=True):
+        shown.add_column(Text(heading), justify="right" if right else "left", overflow="fold")
+    for n, row in enumerate(cells):
+        shown.add_row(*(Text(cell) for cell in row), style="bold" if n in bold else None)
+    Console(highlight=False).print(shown)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def write_json(value: Any, target: str) -> None:
+    """To a file (written whole or not at all), or to standard output for '-'."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        storing.write_file(target, text)

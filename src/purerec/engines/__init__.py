@@ -1,0 +1,1 @@
+"""Two engines, one meaning: `cpu` (fused numba kernels) and `torch` (readable, autograd, any scorer, GPU)."""

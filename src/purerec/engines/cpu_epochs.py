@@ -1,0 +1,198 @@
+"""Whole epochs in one compiled call: shuffling, drawing, generating and stepping, without a return to Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.compiled import Scalar, kernel
+from purerec.engines.cpu_generators import Side, fill_noise, generator_step, make_fakes
+from purerec.engines.cpu_kernels import Model, Rules, Work, aligned, discriminator_step
+from purerec.sampling import Tables, draw_items, draw_pairs, draw_popular_items, mulhi, splitmix64
+
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+
+PER_USER, GLOBAL, POPULARITY = 0, 1, 2
+LOSS, D_POSITIVE, D_UNLABELED, D_FAKE, NORM, N_STEPS, N_POSITIVE, N_UNLABELED, N_FAKES = range(9)
+"""Places in the array of an epoch's sums."""
+SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE = range(4)
+"""Places in the array of an epoch's keys."""
+_USES = (
+    "purerec.engines.vectors",
+    "purerec.engines.cpu_kernels",
+    "purerec.engines.cpu_generators",
+    "purerec.sampling",
+)
+_SHIFT, _ITEM = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+@kernel(depends_on=_USES)
+def _shuffle(t: Tables, key: Scalar, pairs: U64) -> None:
+    """All positives in random order, user in the upper and item in the lower half of a word.
+
+    From the same start each time, so that an epoch's order depends on its key alone.
+    """
+    for user in range(t.n_users):
+        for k in range(t.indptr[user], t.indptr[user + 1]):
+            pairs[k] = (np.uint64(user) << _SHIFT) | np.uint64(t.indices[k])
+    for k in range(pairs.size - 1, 0, -1):
+        other = np.int64(mulhi(splitmix64(key, np.uint64(k)), np.uint64(k + 1)))
+        pairs[k], pairs[other] = pairs[other], pairs[k]
+
+
+@kernel(depends_on=_USES)
+def _draw_unlabeled(
+    t: Tables, how: Scalar, users: I32, items: I32, n: Scalar, key: Scalar, counter: Scalar
+) -> Scalar:
+    """n unlabeled pairs, for the users given unless `how` is GLOBAL; the number left without full users."""
+    if how == GLOBAL:
+        draw_pairs(t, n, key, counter, users, items)
+        return n
+    if how == POPULARITY:
+        draw_popular_items(t, users, n, key, counter, items)
+    else:
+        draw_items(t, users, n, key, counter, items)
+    kept = 0
+    for k in range(n):
+        users[kept], items[kept] = users[k], items[k]
+        kept += np.int64(items[k] >= 0)
+    return kept
+
+
+@kernel(depends_on=_USES)
+def discriminator_epoch(
+    t: Tables,
+    pairs: U64,
+    m: Model,
+    w: Work,
+    c: Rules,
+    item_side: Side,
+    user_side: Side,
+    how: Scalar,
+    batch_size: Scalar,
+    n_unlabeled: Scalar,
+    fake_ratio: Scalar,
+    learning_rate: Scalar,
+    n_steps_before: Scalar,
+    keys: U64,
+    sums: F64,
+) -> None:
+    """One epoch over all positives; adds to `sums`. A fake ratio of 0 leaves the generators out."""
+    _shuffle(t, keys[SHUFFLE], pairs)
+    n_batches = (pairs.size + batch_size - 1) // batch_size
+    item_counter = user_counter = np.uint64(0)
+    for b in range(n_batches):
+        first = b * batch_size
+        n_pos = min(batch_size, pairs.size - first)
+        for k in range(n_pos):
+            w.users[k] = np.int32(pairs[first + k] >> _SHIFT)
+            w.items[k] = np.int32(pairs[first + k] & _ITEM)
+        unl = aligned(n_pos)
+        drawn = b * n_unlabeled // n_batches
+        n_unl = (b + 1) * n_unlabeled // n_batches - drawn
+        if how != GLOBAL:
+            for start in range(0, n_unl, n_pos):  # the positives' users, over and over
+                for k in range(min(n_pos, n_unl - start)):
+                    w.users[unl + start + k] = w.users[k]
+        n_unl = _draw_unlabeled(t, how, w.users[unl:], w.items[unl:], n_unl, keys[DRAW], np.uint64(drawn))
+
+        n_fakes = np.int64(np.rint(fake_ratio * n_unl))
+        n_fake_items = n_fakes if item_side.exists else 0
+        n_fake_users = n_fakes if user_side.exists else 0
+        if n_fake_items > 0:
+            item_counter = fill_noise(item_side, n_fakes, keys[ITEM_NOISE], item_counter)
+            sums[NORM] += make_fakes(item_side, m, w.users, unl, n_fakes)
+        if n_fake_users > 0:
+            user_counter = fill_noise(user_side, n_fakes, keys[USER_NOISE], user_counter)
+            sums[NORM] += make_fakes(user_side, m, w.items, unl, n_fakes)
+        sums[LOSS] += discriminator_step(
+            m, w, c, item_side.fakes, user_side.fakes, n_pos, n_unl, n_fake_items, n_fake_users,
+            learning_rate, n_steps_before + b + 1,
+        )  # fmt: skip
+        sums[D_POSITIVE] += w.report[0]
+        sums[D_UNLABELED] += w.report[1]
+        sums[D_FAKE] += w.report[2]
+        sums[N_STEPS] += 1
+        sums[N_POSITIVE] += n_pos
+        sums[N_UNLABELED] += n_unl
+        sums[N_FAKES] += n_fake_items + n_fake_users
+
+
+@kernel(depends_on=_USES)
+def generators_step(
+    item_side: Side,
+    user_side: Side,
+    m: Model,
+    w: Work,
+    c: Rules,
+    n_fake_items: Scalar,
+    n_fake_users: Scalar,
+    learning_rate: Scalar,
+    t: Scalar,
+    sums: F64,
+) -> None:
+    """One step of both generators on the pairs that start `w` and the noise of the sides; adds to `sums`."""
+    if n_fake_items > 0:
+        loss, sigmas, norms = generator_step(item_side, m, c, w.users, 0, n_fake_items, learning_rate, t)
+        sums[LOSS] += loss
+        sums[D_FAKE] += sigmas
+        sums[NORM] += norms
+    if n_fake_users > 0:
+        loss, sigmas, norms = generator_step(user_side, m, c, w.items, 0, n_fake_users, learning_rate, t)
+        sums[LOSS] += loss
+        sums[D_FAKE] += sigmas
+        sums[NORM] += norms
+    sums[N_STEPS] += 1
+    sums[N_FAKES] += n_fake_items + n_fake_users
+
+
+@kernel(depends_on=_USES)
+def generators_epoch(
+    t: Tables,
+    m: Model,
+    w: Work,
+    c: Rules,
+    item_side: Side,
+    user_side: Side,
+    how: Scalar,
+    batch_size: Scalar,
+    steps: Scalar,
+    learning_rate: Scalar,
+    n_steps_before: Scalar,
+    keys: U64,
+    sums: F64,
+) -> None:
+    """So many generator steps, each on unlabeled pairs of the users of as many positives drawn at random."""
+    item_counter = user_counter = np.uint64(0)
+    for step in range(steps):
+        counter = np.uint64(step) * np.uint64(batch_size)
+        if how != GLOBAL:
+            for k in range(batch_size):
+                x = splitmix64(keys[SHUFFLE], counter + np.uint64(k))
+                w.users[k] = _user_of(t, np.int64(mulhi(x, np.uint64(t.indices.size))))
+        n = _draw_unlabeled(t, how, w.users, w.items, batch_size, keys[DRAW], counter)
+        if n == 0:
+            continue
+        if item_side.exists:
+            item_counter = fill_noise(item_side, n, keys[ITEM_NOISE], item_counter)
+        if user_side.exists:
+            user_counter = fill_noise(user_side, n, keys[USER_NOISE], user_counter)
+        n_items, n_users = n if item_side.exists else 0, n if user_side.exists else 0
+        before = n_steps_before + np.int64(sums[N_STEPS])
+        generators_step(item_side, user_side, m, w, c, n_items, n_users, learning_rate, before + 1, sums)
+
+
+@kernel()
+def _user_of(t: Tables, k: Scalar) -> Scalar:
+    """The user of positive number k."""
+    lo, hi = 0, t.n_users
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if t.indptr[mid + 1] <= k:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo

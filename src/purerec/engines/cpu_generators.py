@@ -1,0 +1,371 @@
+"""The generators, compiled: noise, a two-layer network, the constraint on its fakes, and the way back."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.compiled import Scalar, kernel
+from purerec.engines.cpu_kernels import (
+    BILINEAR,
+    FM,
+    Model,
+    Rules,
+    activate,
+    dense_adam,
+    dot3,
+    turn,
+    turn_back,
+)
+from purerec.engines.vectors import (
+    LANES,
+    Vector,
+    first_lanes,
+    load,
+    log_positive,
+    root,
+    splat,
+    store,
+    total,
+    where_positive,
+)
+from purerec.sampling import splitmix64
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+
+NO_CONSTRAINT, NORM, RECOLOUR = 0, 1, 2
+_USES = ("purerec.engines.vectors", "purerec.engines.cpu_kernels", "purerec.sampling")
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+_MINUS_TWO = np.float32(-2.0)
+_TO_UNIT = np.float32(2.0**-32)
+_LOW_HALF, _SHIFT = np.uint64(0xFFFFFFFF), np.uint64(32)
+_LOW_31, _BIT_31 = np.uint64(0x7FFFFFFF), np.uint64(1 << 31)
+_HALF_TURN = np.float32(math.pi)
+_HALF = np.float32(0.5)
+_C1, _C2, _C3, _C4, _C5, _C6 = (np.float32((-1.0) ** k / math.factorial(2 * k)) for k in range(1, 7))
+_S1, _S2, _S3, _S4, _S5, _S6 = (np.float32((-1.0) ** k / math.factorial(2 * k + 1)) for k in range(1, 7))
+
+
+class Side(NamedTuple):
+    """One generator with its scratch. d is the padded width of its fakes, h of the hidden layer.
+
+    All weights lie in one array, so that one call of Adam moves them:
+    w1 (n_in, h), noise first, then the condition; b1 (h,); w2 (h, d); b2 (d,); then the moments.
+    """
+
+    exists: bool
+    is_item: bool
+    conditional: bool
+    rectified: bool
+    constraint: int
+    saturating: bool
+    noise_deviation: float
+    dim: int
+    """Width without padding."""
+    hidden: int
+    """Padded."""
+    condition_dim: int
+    """Padded width of the other side's embedding."""
+    n_weights: int
+    theta: F32
+    grad: F32
+    w2_turned: F32
+    """(d, h)"""
+    noise: F32
+    """(n, d)"""
+    first: F32
+    """(n, h): hidden layer after its relu."""
+    raw: F32
+    """(n, d): before the constraint."""
+    fakes: F32
+    """(n, d): after it."""
+    scale: F32
+    """(n,): what `norm` multiplied by."""
+    phi: F32
+    sigma: F32
+    back: F32
+    """(3 * w,), w = max(d, h, condition): gradient of a fake, of its raw form, of its hidden layer."""
+    real_mean: F64
+    """(d,)"""
+    real_factor: F64
+    """(d, d): lower Cholesky factor of the real embeddings' covariance."""
+    real_norm: F64
+    """(1,)"""
+    row: F64
+    mean: F64
+    factor: F64
+    colour: F64
+    mean32: F32
+    real_mean32: F32
+    colour32: F32
+    """(d, d): L_r inv(L_b)."""
+    colour32_turned: F32
+    uniform: F32
+    """(3 * LANES,)"""
+
+
+@kernel(depends_on=_USES)
+def _normal_pair(u: Vector, angle: Vector, sign: Vector) -> tuple[Vector, Vector]:
+    """Box and Muller: u in (0, 1], angle in half turns within [-1/2, 1/2], and a sign for the other half."""
+    length = root(log_positive(u) * _MINUS_TWO) * sign
+    a = angle * _HALF_TURN
+    q = a * a
+    cosine = (((((q * _C6 + _C5) * q + _C4) * q + _C3) * q + _C2) * q + _C1) * q + _ONE
+    sine = ((((((q * _S6 + _S5) * q + _S4) * q + _S3) * q + _S2) * q + _S1) * q + _ONE) * a
+    return length * cosine, length * sine
+
+
+@kernel(depends_on=_USES)
+def fill_noise(g: Side, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
+    """n rows of Gaussian noise, with zeros in the padding; returns the counter after the numbers used."""
+    d = g.dim + (-g.dim) % LANES
+    deviation = np.float32(g.noise_deviation)
+    end = n * d
+    for at in range(0, end, 2 * LANES):
+        for lane in range(LANES):
+            x = splitmix64(key, counter + np.uint64(lane))
+            g.uniform[lane] = np.float32((x >> _SHIFT) + np.uint64(1)) * _TO_UNIT
+            # 31 bits for the angle, one for the sign: together a full turn.
+            half_turns = np.float32(np.int64(x & _LOW_31)) * np.float32(2.0**-31) - _HALF
+            g.uniform[LANES + lane] = half_turns
+            g.uniform[2 * LANES + lane] = _ONE if x & _BIT_31 else -_ONE
+        counter += np.uint64(LANES)
+        a, b = _normal_pair(load(g.uniform, 0), load(g.uniform, LANES), load(g.uniform, 2 * LANES))
+        store(g.noise, at, a * deviation)
+        if at + LANES < end:
+            store(g.noise, at + LANES, b * deviation)
+    if g.dim < d:
+        kept = first_lanes(g.dim - (d - LANES))
+        for k in range(n):
+            at = k * d + d - LANES
+            store(g.noise, at, load(g.noise, at) * kept)
+    return counter
+
+
+@kernel(depends_on=_USES)
+def _forward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
+    """raw = W2 relu(W1 x + b1) + b2, by columns of the weights."""
+    d, h = g.dim + (-g.dim) % LANES, g.hidden
+    n_in = d + (g.condition_dim if g.conditional else 0)
+    b1 = n_in * h
+    w2 = b1 + h
+    b2 = w2 + h * d
+    zero = splat(_ZERO)
+    for k in range(n):
+        condition = np.int64(ids[first_id + k]) * 3 * g.condition_dim
+        for j in range(0, h, LANES):
+            acc = load(g.theta, b1 + j)
+            for q in range(d):
+                acc = acc + load(g.theta, q * h + j) * g.noise[k * d + q]
+            for q in range(d, n_in):
+                acc = acc + load(g.theta, q * h + j) * table[condition + q - d]
+            store(g.first, k * h + j, where_positive(zero - acc, zero, acc))
+        for j in range(0, d, LANES):
+            acc = load(g.theta, b2 + j)
+            for q in range(h):
+                acc = acc + load(g.theta, w2 + q * d + j) * g.first[k * h + q]
+            if g.rectified:
+                acc = where_positive(zero - acc, zero, acc)
+            store(g.raw, k * d + j, acc)
+
+
+@kernel(depends_on=_USES)
+def _cholesky(a: F64, n: Scalar, stride: Scalar) -> None:
+    """The lower factor of the leading (n, n) block, in place."""
+    for i in range(n):
+        for j in range(i + 1):
+            s = a[i * stride + j]
+            for k in range(j):
+                s -= a[i * stride + k] * a[j * stride + k]
+            a[i * stride + j] = math.sqrt(s) if i == j else s / a[j * stride + j]
+
+
+@kernel(depends_on=_USES)
+def _find_colour(g: Side, n: Scalar) -> None:
+    """Mean of the raw fakes and L_r inv(L_b); with less than two fakes there is no covariance: only shift."""
+    d, width = g.dim, g.dim + (-g.dim) % LANES
+    for q in range(d):
+        g.mean[q] = 0.0
+        for p in range(q + 1):
+            g.factor[q * width + p] = 0.0
+    for k in range(n):
+        for q in range(d):
+            g.mean[q] += np.float64(g.raw[k * width + q])
+    for q in range(d):
+        g.mean[q] /= n
+    for k in range(n):
+        for q in range(d):
+            g.row[q] = np.float64(g.raw[k * width + q]) - g.mean[q]
+        for q in range(d):
+            for p in range(q + 1):
+                g.factor[q * width + p] += g.row[q] * g.row[p]
+    trace = 0.0
+    for q in range(d):
+        for p in range(q + 1):
+            g.factor[q * width + p] /= n
+        trace += g.factor[q * width + q]
+    for q in range(d):
+        g.factor[q * width + q] += 1e-6 * trace / d + 1e-12
+    _cholesky(g.factor, d, width)
+    for q in range(d):
+        if n < 2:
+            for p in range(d):
+                g.colour[q * width + p] = 1.0 if p == q else 0.0
+            continue
+        for p in range(d - 1, -1, -1):  # one row of X, from X L_b = L_r
+            s = g.real_factor[q * width + p]
+            for k in range(p + 1, d):
+                s -= g.colour[q * width + k] * g.factor[k * width + p]
+            g.colour[q * width + p] = s / g.factor[p * width + p]
+    for q in range(d):
+        g.mean32[q] = g.mean[q]
+        g.real_mean32[q] = g.real_mean[q]
+        for p in range(d):
+            g.colour32[q * width + p] = g.colour[q * width + p]
+            g.colour32_turned[p * width + q] = g.colour[q * width + p]
+
+
+@kernel(depends_on=_USES)
+def _constrain(g: Side, n: Scalar) -> Scalar:
+    """raw -> fakes; returns the sum of the fakes' norms."""
+    d = g.dim + (-g.dim) % LANES
+    norms = 0.0
+    if g.constraint == RECOLOUR:
+        _find_colour(g, n)
+    for k in range(n):
+        squares = splat(_ZERO)
+        if g.constraint == RECOLOUR:
+            for j in range(0, d, LANES):
+                acc = load(g.real_mean32, j)
+                for q in range(g.dim):
+                    acc = acc + load(g.colour32_turned, q * d + j) * (g.raw[k * d + q] - g.mean32[q])
+                store(g.fakes, k * d + j, acc)
+                squares = squares + acc * acc
+            norms += math.sqrt(np.float64(total(squares)))
+            continue
+        for j in range(0, d, LANES):
+            x = load(g.raw, k * d + j)
+            store(g.fakes, k * d + j, x)
+            squares = squares + x * x
+        norm = math.sqrt(np.float64(total(squares)))
+        if g.constraint == NORM:
+            scale = np.float32(g.real_norm[0] / norm) if norm > g.real_norm[0] else _ONE
+            g.scale[k] = scale
+            norm *= scale
+            for j in range(0, d, LANES):
+                store(g.fakes, k * d + j, load(g.raw, k * d + j) * scale)
+        norms += norm
+    return norms
+
+
+@kernel(depends_on=_USES)
+def make_fakes(g: Side, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scalar:
+    """n fakes from the noise that lies in `g`, for the pairs whose other side is `ids`; the sum of norms."""
+    if n == 0:
+        return 0.0
+    _forward(g, m.user if g.is_item else m.item, ids, first_id, n)
+    return _constrain(g, n)
+
+
+@kernel(depends_on=_USES)
+def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, k: Scalar, w: Scalar) -> None:
+    """Add the gradient of fake k, whose own gradient lies in `g.back`, to `g.grad`."""
+    d, h = g.dim + (-g.dim) % LANES, g.hidden
+    n_in = d + (g.condition_dim if g.conditional else 0)
+    b1 = n_in * h
+    w2 = b1 + h
+    b2 = w2 + h * d
+    zero = splat(_ZERO)
+    raw_at, hidden_at = w, 2 * w
+    # Through the constraint, which is held constant, and the output's relu.
+    if g.constraint == RECOLOUR:
+        for j in range(0, d, LANES):
+            acc = zero
+            for q in range(g.dim):
+                acc = acc + load(g.colour32, q * d + j) * g.back[q]
+            store(g.back, raw_at + j, acc)
+    else:
+        scale = g.scale[k] if g.constraint == NORM else _ONE
+        for j in range(0, d, LANES):
+            store(g.back, raw_at + j, load(g.back, j) * scale)
+    for j in range(0, d, LANES):
+        x = load(g.back, raw_at + j)
+        if g.rectified:
+            x = where_positive(load(g.raw, k * d + j), x, zero)
+            store(g.back, raw_at + j, x)
+        store(g.grad, b2 + j, load(g.grad, b2 + j) + x)
+        for q in range(h):
+            at = w2 + q * d + j
+            store(g.grad, at, load(g.grad, at) + x * g.first[k * h + q])
+    condition = np.int64(ids[first_id + k]) * 3 * g.condition_dim
+    for j in range(0, h, LANES):
+        acc = zero
+        for q in range(d):
+            acc = acc + load(g.w2_turned, q * h + j) * g.back[raw_at + q]
+        acc = where_positive(load(g.first, k * h + j), acc, zero)
+        store(g.back, hidden_at + j, acc)
+        store(g.grad, b1 + j, load(g.grad, b1 + j) + acc)
+        for q in range(d):
+            store(g.grad, q * h + j, load(g.grad, q * h + j) + acc * g.noise[k * d + q])
+        for q in range(d, n_in):
+            at = q * h + j
+            store(g.grad, at, load(g.grad, at) + acc * table[condition + q - d])
+
+
+@kernel(depends_on=_USES)
+def generator_step(
+    g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Scalar, learning_rate: Scalar, t: Scalar
+) -> tuple[Scalar, Scalar, Scalar]:
+    """One step of one generator on the noise in `g`; its loss before it, and sums of D and of norms."""
+    d, h = g.dim + (-g.dim) % LANES, g.hidden
+    other_dim = g.condition_dim
+    table = m.user if g.is_item else m.item
+    norms = make_fakes(g, m, ids, first_id, n)
+    w = max(d, h, other_dim)
+    n_in = d + (other_dim if g.conditional else 0)
+    w2 = n_in * h + h
+    for q in range(h):
+        for p in range(d):
+            g.w2_turned[p * h + q] = g.theta[w2 + q * d + p]
+    g.grad[:] = _ZERO
+
+    # d phi / d fake: the other side's embedding, through the relation. It stays in the place of the fake's phi.
+    for k in range(n):
+        id_ = np.int64(ids[first_id + k])
+        _direction(g, m, c, table, id_)
+        acc = splat(_ZERO)
+        for j in range(0, d, LANES):
+            acc = acc + load(g.back, j) * load(g.fakes, k * d + j)
+        g.phi[k] = total(acc) + m.bias[0]
+        if c.scorer == FM:
+            g.phi[k] += m.user_bias[id_ * 4] if g.is_item else m.item_bias[id_ * 4]
+    phis, sigmas, plus = activate(g.phi, g.sigma, 0, n)
+    loss = -plus / n if g.saturating else (plus - phis) / n
+    for k in range(n):
+        slope = -g.sigma[k] if g.saturating else g.sigma[k] - _ONE
+        _direction(g, m, c, table, np.int64(ids[first_id + k]))
+        for j in range(0, d, LANES):
+            store(g.back, j, load(g.back, j) * (slope / np.float32(n)))
+        _backward(g, table, ids, first_id, k, w)
+    dense_adam(g.theta, g.grad, g.n_weights, c, learning_rate, t)
+    return loss, sigmas, norms
+
+
+@kernel(depends_on=_USES)
+def _direction(g: Side, m: Model, c: Rules, table: F32, id_: Scalar) -> None:
+    """d phi / d fake into `g.back`: r * e, or for a bilinear relation R^T e_u or R e_i."""
+    d, other_dim = g.dim + (-g.dim) % LANES, g.condition_dim
+    at = id_ * 3 * other_dim
+    if c.scorer == BILINEAR:
+        if g.is_item:
+            turn(table, at, m.relation, g.back, 0, other_dim, c.i_blocks)
+        else:
+            turn_back(table, at, m.relation, g.back, 0, d, c.i_blocks)
+        return
+    for j in range(0, d, LANES):
+        store(g.back, j, load(table, at + j) * load(m.relation, j))

@@ -1,0 +1,192 @@
+"""What both engines agree on: the settings of the game, its parameters, and one explicit batch.
+
+The discriminator scores a pair with phi(u, i) = scorer(e_u, e_i) + bias, D = sigmoid(phi), and minimises,
+per batch, the normalised objective
+
+    L_D = (1/prior) * [ risk(P, U) + fake_weight * ( mean softplus(phi(u, i')) + mean softplus(phi(u', i)) ) ]
+          + (regularization/2) * ( mean_P |e_u|^2 + |e_i|^2  +  mean_U |e_u|^2 + |e_i|^2 )
+
+    pu:    risk = -prior * mean_P phi + mean_U softplus(phi)                            Eq. (PUrisk), logistic loss
+    nnpu:  the same while  mean_U softplus(phi) - prior * mean_P softplus(phi) >= 0;
+           else the step descends on minus that difference (Kiryo et al. 2017, beta = 0, gamma = 1),
+           with fakes and regularization unchanged
+    pn:    risk = prior * mean_P softplus(-phi) + (1 - prior) * mean_U softplus(phi)     Eq. (PNrisk)
+
+Division by the prior keeps gradients of order one, so that Adam's epsilon stays small against them.
+
+The generators minimise, over fakes only and with D fixed,
+
+    nonsaturating:  L_G = mean softplus(-phi(u, i')) + mean softplus(-phi(u', i))        Algorithm 1 (label 1)
+    saturating:     L_G = -mean softplus(phi(u, i')) - mean softplus(phi(u', i))         Eq. (final objective)
+
+Adam follows torch.optim.SparseAdam on embedding rows (moments of untouched rows rest, bias correction by the
+global step count) and torch.optim.Adam on everything else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.randomness import generator
+
+F32 = npt.NDArray[np.float32]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Params = dict[str, F32]
+
+Scorer = Literal["mf", "gmf", "bilinear", "fm", "mlp"]
+Risk = Literal["pu", "nnpu", "pn"]
+Unlabeled = Literal["per_user", "global", "popularity"]
+Sides = Literal["none", "item", "user", "both"]
+Constraint = Literal["none", "norm", "recolour"]
+
+
+@dataclass(frozen=True)
+class GameSettings:
+    """Everything an engine has to know besides the data and the seed. Validated by the model's config."""
+
+    dim: int = 8
+    """Width of the user embedding."""
+    item_dim: int | None = None
+    """Width of the item embedding; None: the same. Only `bilinear` and `mlp` may differ."""
+    scorer: Scorer = "gmf"
+    risk: Risk = "pu"
+    prior: float = 1e-4
+    unlabeled: Unlabeled = "per_user"
+    """per_user: unobserved items of the positive's own user; global: uniform over all unobserved pairs;
+    popularity: the positive's own user, items in proportion to their number of positives."""
+    unlabeled_per_epoch: int = 0
+    """How many unlabeled pairs an epoch draws in all, spread evenly over its batches (see sampling)."""
+    batch_size: int = 128
+    """Positives per step."""
+    regularization: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    init_std: float = 0.1
+    train_bias: bool = True
+    # --- generators
+    generators: Sides = "none"
+    fake_weight: float = 1.0
+    fake_ratio: float = 1.0
+    """Fakes per sampled unlabeled pair (the paper's ratio is 1). The first round(ratio * n_u) unlabeled pairs
+    (u, i) of a batch each give one (u, i') and, with a user generator, one (u', i). At most 1."""
+    hidden: int = 16
+    noise: float = 0.01
+    """Standard deviation of the generators' Gaussian input."""
+    conditional: bool = False
+    """The item generator also sees e_u, the user generator e_i (held fixed in the generator's gradient)."""
+    output: Literal["relu", "linear"] = "relu"
+    constraint: Constraint = "none"
+    """What is done to the raw fakes. `norm`: a fake longer than the mean norm of the real embeddings is scaled
+    down to it. `recolour`: the fakes of a batch are mapped affinely to the mean and covariance of the real
+    embeddings (weighted by number of positives). The map is held constant in the gradient."""
+    generator_loss: Literal["nonsaturating", "saturating"] = "nonsaturating"
+
+    @property
+    def dim_i(self) -> int:
+        return self.dim if self.item_dim is None else self.item_dim
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One discriminator or generator step, spelled out (used for parity between engines).
+
+    The first `n_fakes` unlabeled pairs are the ones whose item or user is replaced by a fake.
+    """
+
+    pos_user: I32
+    pos_item: I32
+    unl_user: I32
+    unl_item: I32
+    item_noise: F32
+    """(n_fakes, dim_i) standard normal times `noise`; empty without an item generator."""
+    user_noise: F32
+    """(n_fakes, dim) likewise for the user generator."""
+
+
+@dataclass(frozen=True)
+class EpochStats:
+    """Means over one epoch; NaN where a thing does not exist."""
+
+    loss: float
+    d_positive: float
+    d_unlabeled: float
+    d_fake: float
+    fake_norm: float
+    samples: int
+
+
+class Engine(Protocol):
+    """The two engines, `cpu` and `torch`, look the same from outside."""
+
+    def train_discriminator(self, *, learning_rate: float, use_fakes: bool = True) -> EpochStats:
+        """One epoch over all positives."""
+
+    def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
+        """So many generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
+
+    def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
+        """One given step; returns its loss before the update."""
+
+    def step_generators(self, batch: Batch, *, learning_rate: float) -> float:
+        """One given generator step; returns its loss before the update."""
+
+    def parameters(self) -> Params:
+        """Copies, unpadded: user, item, bias, and by scorer relation (gmf: (d,), bilinear: (d_u, d_i)),
+        user_bias, item_bias (fm); item_gen.w1/b1/w2/b2 and user_gen.w1/b1/w2/b2."""
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """All that `restore` needs to go on to the same bits: parameters, moments, counters."""
+
+    def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None: ...
+
+
+def logit(p: float) -> float:
+    return math.log(p) - math.log1p(-p)
+
+
+def initial_parameters(n_users: int, n_items: int, settings: GameSettings, seed: int) -> Params:
+    """Random start: N(0, init_std^2) embeddings, identity relation, bias at logit(prior), lecun-uniform MLPs."""
+    rng = generator(seed, "init")
+    d_u, d_i = settings.dim, settings.dim_i
+
+    def normal(*shape: int) -> F32:
+        return rng.standard_normal(shape, dtype=np.float32) * np.float32(settings.init_std)
+
+    params: Params = {
+        "user": normal(n_users, d_u),
+        "item": normal(n_items, d_i),
+        # Without this start, training with a small prior spends its first epochs moving the bias only.
+        "bias": np.array([logit(settings.prior)], dtype=np.float32),
+    }
+    if settings.scorer == "gmf":
+        params["relation"] = np.ones(d_u, dtype=np.float32)
+    elif settings.scorer == "bilinear":
+        params["relation"] = np.eye(d_u, d_i, dtype=np.float32)
+    elif settings.scorer == "fm":
+        params["user_bias"] = np.zeros(n_users, dtype=np.float32)
+        params["item_bias"] = np.zeros(n_items, dtype=np.float32)
+    if settings.generators in ("item", "both"):
+        params |= _mlp(rng, "item_gen", d_i + (d_u if settings.conditional else 0), settings.hidden, d_i)
+    if settings.generators in ("user", "both"):
+        params |= _mlp(rng, "user_gen", d_u + (d_i if settings.conditional else 0), settings.hidden, d_u)
+    return params
+
+
+def _mlp(rng: np.random.Generator, name: str, n_in: int, hidden: int, n_out: int) -> Params:
+    def lecun_uniform(fan_out: int, fan_in: int) -> F32:
+        limit = math.sqrt(3.0 / fan_in)
+        return rng.uniform(-limit, limit, (fan_out, fan_in)).astype(np.float32)
+
+    return {
+        f"{name}.w1": lecun_uniform(hidden, n_in),
+        f"{name}.b1": np.zeros(hidden, dtype=np.float32),
+        f"{name}.w2": lecun_uniform(n_out, hidden),
+        f"{name}.b2": np.zeros(n_out, dtype=np.float32),
+    }

@@ -1,0 +1,406 @@
+"""The torch engine: Algorithm 1 with autograd, on CPU or GPU, with any scorer.
+
+The readable one of the two engines. `torch_modules` holds the pieces, this file the game: an epoch is a loop of
+batches, and a step on a batch is a loss and one move of Adam. The cpu engine takes the same steps, faster, for
+the dot-product family; tests hold the two together.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.engines.game import F32, I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
+from purerec.errors import ConfigError, MissingExtraError, StoreError
+from purerec.randomness import generator
+from purerec.sampling import UnlabeledSampler
+
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.nn.functional import softplus
+except ImportError as missing:
+    raise MissingExtraError("torch", "torch", purpose="the torch engine") from missing
+
+from purerec.engines.torch_modules import (
+    CONSTRAINTS,
+    GMF,
+    MLP,
+    Bilinear,
+    Discriminator,
+    Dot,
+    Generator,
+    Pairs,
+    RealSide,
+    generator_loss,
+    mean,
+    real_side,
+    risk,
+    squared_length,
+)
+
+BY_ROW = ("user", "item", "user_bias", "item_bias")
+"""Parameters with one row per user or item: sparse gradients, SparseAdam."""
+
+
+class TorchEngine:
+    """Plays the game of `game.py` on `device` ("auto": a CUDA GPU if there is one).
+
+    `indptr` (n_users + 1,) and `indices` (n_positive,) are the positives, ascending within each user. `params`
+    may give some or all parameters (say, a pre-trained discriminator); the rest start at random from the seed.
+    `scorer_module`, called with (n, d_u) and (n, d_i) embeddings, takes the place of `settings.scorer`; it is
+    copied, so that a second fit starts where the first one did.
+    """
+
+    def __init__(
+        self,
+        indptr: I64,
+        indices: I32,
+        n_items: int,
+        settings: GameSettings,
+        *,
+        seed: int,
+        params: Params | None = None,
+        device: str = "auto",
+        scorer_module: nn.Module | None = None,
+    ) -> None:
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if scorer_module is not None:
+            settings = replace(
+                settings, scorer="mf"
+            )  # no relation, no row biases: the module has what it needs
+        self.settings, self.seed, self.device = settings, seed, torch.device(device)
+        self._sampler = UnlabeledSampler(indptr, indices, n_items, full_users="skip")
+        degree = np.diff(indptr)
+        self._pos_user: I32 = np.repeat(np.arange(degree.size, dtype=np.int32), degree)
+        self._pos_item: I32 = np.asarray(indices, dtype=np.int32)
+        self._weight = {
+            "user": self._tensor(degree.astype(np.float64)),
+            "item": self._tensor(np.bincount(indices, minlength=n_items).astype(np.float64)),
+        }
+        self._counters = {"epochs": 0, "generator_epochs": 0, "draws": 0}
+
+        self.generators = _generators(settings).to(self.device)
+        with torch.random.fork_rng([]):  # torch's layers draw a start of their own, which is not used
+            scorer = _scorer(settings) if scorer_module is None else copy.deepcopy(scorer_module)
+        self.discriminator = Discriminator(degree.size, n_items, settings, scorer).to(self.device)
+        # Public names: `relation` or `mlp.0.weight` of our own scorers, `scorer.*` of a module from outside.
+        own = "scorer." if scorer_module is None else ""
+        self._named = {name.removeprefix(own): p for name, p in self.discriminator.named_parameters()}
+        self._named |= dict(self.generators.named_parameters())
+        self._load(self._initial_parameters() | (params or {}))
+        if scorer_module is not None:
+            self._check_scorer()
+
+        of_generators = {name for name, _ in self.generators.named_parameters()}
+        dense = [name for name in self._named if name not in BY_ROW and name not in of_generators]
+        self._d_optimizers = [
+            *self._optimizers(torch.optim.SparseAdam, BY_ROW),
+            *self._optimizers(torch.optim.Adam, dense),
+        ]
+        self._g_optimizers = self._optimizers(torch.optim.Adam, of_generators)
+
+    # --- Epochs
+
+    def train_discriminator(self, *, learning_rate: float, use_fakes: bool = True) -> EpochStats:
+        """One epoch over all positives (Algorithm 1, lines 4 to 10)."""
+        real = self._real_sides()
+        with self._randomness("epochs") as rng:
+            batches = self._batches(rng, use_fakes=use_fakes)
+            return _means([self._discriminator_step(batch, real, learning_rate) for batch in batches])
+
+    def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
+        """So many generator steps (lines 11 to 16), each on `batch_size` freshly drawn unlabeled pairs."""
+        real = self._real_sides()
+        with self._randomness("generator_epochs") as rng:
+            batches = (self._generator_batch(rng) for _ in range(steps))
+            return _means([self._generator_step(batch, real, learning_rate) for batch in batches])
+
+    def _batches(self, rng: np.random.Generator, *, use_fakes: bool) -> Iterator[Batch]:
+        """Lines 5 to 8: all positives in random order, each batch with its share of unlabeled and fakes."""
+        s = self.settings
+        order = rng.permutation(self._pos_user.size)
+        starts = range(0, order.size, s.batch_size)
+        for number, start in enumerate(starts):
+            chosen = order[start : start + s.batch_size]
+            user, item = self._pos_user[chosen], self._pos_item[chosen]
+            # The difference of two floors: the shares differ by one at most and add up to the whole.
+            upto = [(number + k) * s.unlabeled_per_epoch // len(starts) for k in (0, 1)]
+            unl_user, unl_item = self._unlabeled(np.resize(user, upto[1] - upto[0]))
+            n_fakes = round(s.fake_ratio * unl_user.size) if use_fakes else 0
+            yield Batch(user, item, unl_user, unl_item, *self._noise(n_fakes, rng))
+
+    def _generator_batch(self, rng: np.random.Generator) -> Batch:
+        """Lines 12 and 13: noise, and unlabeled pairs whose item or user it will replace."""
+        chosen = rng.integers(self._pos_user.size, size=self.settings.batch_size)
+        user, item = self._unlabeled(self._pos_user[chosen])
+        nobody = user[:0]
+        return Batch(nobody, nobody, user, item, *self._noise(user.size, rng))
+
+    def _unlabeled(self, user: I32) -> tuple[I32, I32]:
+        """One pair for each given user (none for a user who touched every item), or as many of anyone's."""
+        stream = {"seed": self.seed, "counter": self._counters["draws"]}
+        self._counters["draws"] += user.size
+        if self.settings.unlabeled == "global":
+            return self._sampler.pairs(user.size, **stream)
+        if self.settings.unlabeled == "popularity":
+            item = self._sampler.popular_items_for(user, **stream)
+        else:
+            item = self._sampler.items_for(user, **stream)
+        return user[item >= 0], item[item >= 0]
+
+    def _noise(self, n: int, rng: np.random.Generator) -> Iterator[F32]:
+        """Eq. (noise_input), for the item and for the user generator; none for one that does not exist."""
+        for name, dim in (("item_gen", self.settings.dim_i), ("user_gen", self.settings.dim)):
+            shape = (n if name in self.generators else 0, dim)
+            yield rng.standard_normal(shape, dtype=np.float32) * np.float32(self.settings.noise)
+
+    # --- Steps
+
+    def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
+        """One given step; returns its loss before the update."""
+        return self._discriminator_step(batch, self._real_sides(), learning_rate).loss.item()
+
+    def step_generators(self, batch: Batch, *, learning_rate: float) -> float:
+        """One given generator step; returns its loss before the update."""
+        return self._generator_step(batch, self._real_sides(), learning_rate).loss.item()
+
+    def _discriminator_step(self, batch: Batch, real: dict[str, RealSide], learning_rate: float) -> _Step:
+        """Line 9: the discriminator moves, the generators stand still."""
+        s, phi = self.settings, self.discriminator
+        positive = phi.pairs(self._tensor(batch.pos_user), self._tensor(batch.pos_item))
+        unlabeled = phi.pairs(self._tensor(batch.unl_user), self._tensor(batch.unl_item))
+        fakes = self._fakes(batch, unlabeled, real)
+        phi_p, phi_u, phi_fakes = phi(positive), phi(unlabeled), [phi(pairs) for pairs in fakes]
+
+        loss = risk(phi_p, phi_u, s) + s.fake_weight * sum(mean(softplus(phi_f)) for phi_f in phi_fakes)
+        loss = loss / s.prior + s.regularization / 2 * (squared_length(positive) + squared_length(unlabeled))
+        _descend(loss, self._d_optimizers, learning_rate)
+        return _Step.of(loss, phi_p, phi_u, phi_fakes, fakes)
+
+    def _generator_step(self, batch: Batch, real: dict[str, RealSide], learning_rate: float) -> _Step:
+        """Line 15: the generators move, the discriminator stands still."""
+        phi = self.discriminator
+        unlabeled = phi.pairs(self._tensor(batch.unl_user), self._tensor(batch.unl_item))
+        fakes = self._fakes(batch, unlabeled, real)
+        if not fakes:
+            raise ConfigError("a generator step needs a generator; set generators to 'item', 'user' or 'both'")
+        phi_fakes = [phi(pairs) for pairs in fakes]
+
+        loss = torch.stack([generator_loss(phi_f, self.settings) for phi_f in phi_fakes]).sum()
+        _descend(loss, self._g_optimizers, learning_rate)
+        nothing = phi_fakes[0][:0]
+        return _Step.of(loss, nothing, nothing, phi_fakes, fakes)
+
+    def _fakes(self, batch: Batch, unlabeled: Pairs, real: dict[str, RealSide]) -> list[Pairs]:
+        """Lines 8 and 14: the first unlabeled pairs as (u, i') and as (u', i)."""
+        fakes = []
+        if n := len(batch.item_noise):
+            pairs = unlabeled.first(n)
+            fake = self._generate("item", batch.item_noise, pairs.e_u, real)
+            fakes.append(pairs._replace(item_idx=None, e_i=fake))
+        if n := len(batch.user_noise):
+            pairs = unlabeled.first(n)
+            fake = self._generate("user", batch.user_noise, pairs.e_i, real)
+            fakes.append(pairs._replace(user_idx=None, e_u=fake))
+        return fakes
+
+    def _generate(self, side: str, noise: F32, condition: Tensor, real: dict[str, RealSide]) -> Tensor:
+        x = self._tensor(noise)
+        if self.settings.conditional:
+            # Detached: the condition is an input. The embedding must not learn to steer the generator.
+            x = torch.cat([x, condition.detach()], 1)
+        fake: Tensor = self.generators[f"{side}_gen"](x)
+        return CONSTRAINTS[self.settings.constraint](fake, real[side]) if side in real else fake
+
+    def _real_sides(self) -> dict[str, RealSide]:
+        if self.settings.constraint == "none":
+            return {}
+        sides = [name.removesuffix("_gen") for name in self.generators]
+        return {side: real_side(self._named[side], self._weight[side]) for side in sides}
+
+    # --- Scores, parameters, checkpoints
+
+    @torch.no_grad()
+    def scores(self, user_idx: I32) -> F32:
+        """phi of the given users with all items, (len(user_idx), n_items): what to rank by, for any scorer."""
+        phi = self.discriminator
+        every_item = torch.arange(len(phi.item), device=self.device)
+        out = np.empty((len(user_idx), len(phi.item)), dtype=np.float32)
+        phi.eval()
+        for row, user in zip(out, self._tensor(user_idx), strict=True):
+            row[:] = phi(phi.pairs(user.expand_as(every_item), every_item)).numpy(force=True)
+        phi.train()
+        return out
+
+    def parameters(self) -> Params:
+        """Copies of what `game.Engine.parameters` lists, `mlp.*`, and `scorer.*` of a module from outside."""
+        return {name: _array(p) for name, p in self._named.items()}
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Parameters; `<name>/m`, `/v`, `/step` of Adam; a scorer module's buffers; where randomness stands."""
+        state: dict[str, npt.NDArray[np.generic]] = dict(self.parameters())
+        for name, p, optimizer in self._optimized():
+            adam = optimizer.state.get(p) or {"step": 0, "exp_avg": p * 0, "exp_avg_sq": p * 0}
+            state[f"{name}/m"], state[f"{name}/v"] = _array(adam["exp_avg"]), _array(adam["exp_avg_sq"])
+            state[f"{name}/step"] = np.array(int(adam["step"]))
+        state |= {f"{name}/buffer": _array(buffer) for name, buffer in self.discriminator.named_buffers()}
+        return state | {f"counter/{name}": np.array(n) for name, n in self._counters.items()}
+
+    def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from the `state` of an engine with the same data, settings and seed."""
+        if odd := self.state().keys() ^ state.keys():
+            raise StoreError(
+                f"the checkpoint has other settings or another engine: {', '.join(sorted(odd)[:5])}"
+            )
+        self._load({name: np.asarray(state[name], np.float32) for name in self._named})
+        for name, p, optimizer in self._optimized():
+            step = int(np.asarray(state[f"{name}/step"], np.int64))
+            optimizer.state[p] = {
+                # SparseAdam counts in a Python integer, Adam in a tensor.
+                "step": step if isinstance(optimizer, torch.optim.SparseAdam) else torch.tensor(float(step)),
+                "exp_avg": self._tensor(state[f"{name}/m"]),
+                "exp_avg_sq": self._tensor(state[f"{name}/v"]),
+            }
+        for name, buffer in self.discriminator.named_buffers():
+            buffer.copy_(self._tensor(state[f"{name}/buffer"]))
+        self._counters = {name: int(np.asarray(state[f"counter/{name}"], np.int64)) for name in self._counters}
+
+    # --- Set-up
+
+    def _initial_parameters(self) -> Params:
+        """`game.initial_parameters`, and beyond it lecun-uniform for `mlp`, and a module's own start."""
+        start = initial_parameters(len(self._named["user"]), len(self._named["item"]), self.settings, self.seed)
+        rng = generator(self.seed, "init-mlp")
+        for name, p in self._named.items():
+            if name.startswith("scorer."):
+                start[name] = _array(p)
+            elif name.startswith("mlp."):
+                limit = math.sqrt(3 / p.shape[1]) if p.ndim == 2 else 0.0
+                start[name] = rng.uniform(-limit, limit, p.shape).astype(np.float32)
+        return start
+
+    def _load(self, params: Params) -> None:
+        if unknown := params.keys() - self._named.keys():
+            raise ConfigError(f"unknown parameter {min(unknown)}; there are {', '.join(self._named)}")
+        for name, p in self._named.items():
+            if params[name].shape != p.shape:
+                raise ConfigError(f"{name} must have shape {tuple(p.shape)}, not {params[name].shape}")
+            p.data.copy_(self._tensor(params[name]))
+
+    @torch.no_grad()
+    def _check_scorer(self) -> None:
+        e_u, e_i = (torch.zeros(2, dim, device=self.device) for dim in (self.settings.dim, self.settings.dim_i))
+        shape = tuple(self.discriminator.scorer.eval()(e_u, e_i).shape)
+        self.discriminator.scorer.train()
+        if shape != (2,):
+            raise ConfigError(f"scorer_module must give one logit per pair, shape (2,) for two, not {shape}")
+
+    def _optimizers(self, kind: Any, names: Iterable[str]) -> list[torch.optim.Optimizer]:
+        """One optimizer for those named parameters that exist and are trained; none if there are none."""
+        s = self.settings
+        trained = [p for name, p in self._named.items() if name in names and p.requires_grad]
+        return [kind(trained, betas=(s.beta1, s.beta2), eps=s.epsilon)] if trained else []
+
+    def _optimized(self) -> Iterator[tuple[str, nn.Parameter, torch.optim.Optimizer]]:
+        name_of = {p: name for name, p in self._named.items()}
+        for optimizer in (*self._d_optimizers, *self._g_optimizers):
+            for p in optimizer.param_groups[0]["params"]:
+                yield name_of[p], p, optimizer
+
+    @contextmanager
+    def _randomness(self, purpose: str) -> Iterator[np.random.Generator]:
+        """The generator of the next epoch. Torch's own, which dropout in a module draws from, follows it."""
+        rng = generator(self.seed, f"torch-{purpose}-{self._counters[purpose]}")
+        self._counters[purpose] += 1
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(int(rng.integers(2**63)))
+            yield rng
+
+    def _tensor(self, array: npt.NDArray[Any]) -> Tensor:
+        """A copy on the device, with whole numbers as int64, torch's type of an index."""
+        return torch.tensor(array, device=self.device, dtype=torch.int64 if array.dtype.kind in "iu" else None)
+
+
+def _scorer(settings: GameSettings) -> nn.Module:
+    d_u, d_i = settings.dim, settings.dim_i
+    match settings.scorer:
+        case "gmf":
+            return GMF(d_u)
+        case "bilinear":
+            return Bilinear(d_u, d_i)
+        case "mlp":
+            return MLP(d_u, d_i)
+        case "mf" | "fm":
+            return Dot()
+
+
+def _generators(settings: GameSettings) -> nn.ModuleDict:
+    d_u, d_i, seen = settings.dim, settings.dim_i, int(settings.conditional)
+    generators = nn.ModuleDict()
+    if settings.generators in ("item", "both"):
+        generators["item_gen"] = Generator(d_i + d_u * seen, d_i, settings)
+    if settings.generators in ("user", "both"):
+        generators["user_gen"] = Generator(d_u + d_i * seen, d_u, settings)
+    return generators
+
+
+def _descend(loss: Tensor, optimizers: list[torch.optim.Optimizer], learning_rate: float) -> None:
+    """One step of Adam on the parameters of these optimizers and on no others."""
+    moving = [p for optimizer in optimizers for p in optimizer.param_groups[0]["params"]]
+    torch.autograd.backward(loss, inputs=moving)
+    for optimizer in optimizers:
+        optimizer.param_groups[0]["lr"] = learning_rate
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def _array(tensor: Tensor) -> npt.NDArray[Any]:
+    return tensor.numpy(force=True).copy()
+
+
+class _Step(NamedTuple):
+    """What the statistics of an epoch add up; tensors, so that a GPU is not waited for at each step."""
+
+    loss: Tensor
+    sums: Tensor
+    """(4,) of D on positives, on unlabeled pairs, on fakes, and of the fakes' norms."""
+    counts: tuple[int, int, int]
+
+    @classmethod
+    @torch.no_grad()
+    def of(
+        cls, loss: Tensor, phi_p: Tensor, phi_u: Tensor, phi_fakes: list[Tensor], fakes: list[Pairs]
+    ) -> _Step:
+        phi_f = torch.cat([phi_p[:0], *phi_fakes])
+        norms = [(pairs.e_i if pairs.item_idx is None else pairs.e_u).norm(dim=1) for pairs in fakes]
+        parts = (phi_p.sigmoid(), phi_u.sigmoid(), phi_f.sigmoid(), torch.cat([phi_p[:0], *norms]))
+        counts = (len(phi_p), len(phi_u), len(phi_f))
+        return cls(loss.detach(), torch.stack([part.sum() for part in parts]), counts)
+
+
+def _means(steps: list[_Step]) -> EpochStats:
+    if not steps:
+        return EpochStats(math.nan, math.nan, math.nan, math.nan, math.nan, samples=0)
+    n_p, n_u, n_f = (sum(counts) for counts in zip(*(step.counts for step in steps), strict=True))
+    d_p, d_u, d_f, norm = torch.stack([step.sums for step in steps]).double().sum(0).tolist()
+
+    def over(total: float, n: int) -> float:
+        return total / n if n else math.nan
+
+    return EpochStats(
+        loss=torch.stack([step.loss for step in steps]).double().mean().item(),
+        d_positive=over(d_p, n_p),
+        d_unlabeled=over(d_u, n_u),
+        d_fake=over(d_f, n_f),
+        fake_norm=over(norm, n_f),
+        samples=n_p + n_u + n_f,
+    )

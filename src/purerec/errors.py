@@ -1,0 +1,70 @@
+"""Every error that purerec raises on purpose.
+
+    PurerecError
+    ├── DataError            the data given cannot be used
+    │   ├── ReadError        a file or table cannot be read as interactions
+    │   ├── FetchError       a catalog data set could not be had
+    │   └── SplitError       a split cannot be made from this data
+    ├── ConfigError          a setting is unknown or out of bounds
+    ├── UnknownIdError       a user or item that the model has never seen
+    ├── NotFittedError       a model is used before `fit`
+    ├── ScoreError           a model gave scores that cannot be ranked
+    ├── DivergedError        training ran away
+    ├── StoreError           a model folder is damaged, foreign or too new
+    └── MissingExtraError    an optional dependency is not installed
+
+A message says the fact, the value and the remedy, on one line. The command line prints it and exits with 2.
+"""
+
+from __future__ import annotations
+
+
+class PurerecError(Exception):
+    """Base of all deliberate errors."""
+
+
+class DataError(PurerecError, ValueError):
+    """The data given cannot be used."""
+
+
+class ReadError(DataError):
+    """A file or table cannot be read as interactions."""
+
+
+class FetchError(DataError):
+    """A catalog data set could not be had from any of its sources."""
+
+
+class SplitError(DataError):
+    """A split cannot be made from this data."""
+
+
+class ConfigError(PurerecError, ValueError):
+    """A setting is unknown or out of bounds."""
+
+
+class UnknownIdError(PurerecError, LookupError):
+    """A user or item that was not in training."""
+
+
+class NotFittedError(PurerecError, RuntimeError):
+    """A model is used before it was fitted."""
+
+
+class ScoreError(PurerecError, ArithmeticError):
+    """A model gave scores that cannot be ranked (NaN or infinite)."""
+
+
+class DivergedError(PurerecError, ArithmeticError):
+    """Training ran away: the message names the epoch, the quantity and the setting to change."""
+
+
+class StoreError(PurerecError):
+    """A model folder is damaged, foreign, or of a newer format."""
+
+
+class MissingExtraError(PurerecError, ImportError):
+    """An optional dependency is not installed; the message names the extra."""
+
+    def __init__(self, package: str, extra: str, *, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}; install it with: pip install 'purerec[{extra}]'")

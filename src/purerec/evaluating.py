@@ -1,0 +1,287 @@
+"""Protocols: a fitted model and a split -> metrics with a value for each user.
+
+    exact           every item is ranked but those that the user is known to like (train positives, and at test
+                    time validation positives). An item that the user rated low in train stays a candidate.
+    sampled         the test positives are ranked among `pool` random items that the user has never touched.
+                    Not an estimate of the exact metrics (Krichene and Rendle, KDD 2020): the two are never
+                    put side by side.
+    as_published    sampled, with each positive standing in the list `repetitions` times, all copies relevant.
+                    The defect behind several rows of Tables 3 and 4 of the paper, kept to show where they
+                    come from. Everything but MRR is inflated.
+
+Users without a test positive are left out, and counted.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.compiled import Scalar, kernel
+from purerec.errors import ConfigError, DataError
+from purerec.interactions import Csr, Interactions
+from purerec.metrics import DEFAULT_METRICS, Metric, coverage, gini, novelty, parse
+from purerec.randomness import key64
+from purerec.ranking import Ranks, Scorer, ranks, top_k
+from purerec.sampling import mulhi, splitmix64
+from purerec.splitting import Split
+
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Protocol = Literal["exact", "sampled", "as_published"]
+Part = Literal["test", "valid"]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """How well one model ranked, in the mean and for each user."""
+
+    model: str
+    protocol: Protocol
+    on: Part
+    metrics: dict[str, float]
+    """Means over users, in the order asked for."""
+    per_user: dict[str, F64]
+    """(n_users_evaluated,) for every metric that has a value for a single user"""
+    user_idx: I64
+    """(n_users_evaluated,) the users behind the values"""
+    n_users_skipped: int
+    """Users without a positive to be found, who are left out."""
+    seconds: float
+    seed: int
+    pool: int | None
+    """Random candidates per user; None: all items are candidates."""
+    repetitions: int | None
+    """How often a positive stands in the list, where that is not once."""
+    fingerprint: str
+    """Tells apart evaluations that rank different positives or candidates."""
+
+    @property
+    def n_users_evaluated(self) -> int:
+        return len(self.user_idx)
+
+    @property
+    def label(self) -> str:
+        """What has to be said beside every number."""
+        if self.protocol == "exact":
+            return "exact, all items ranked"
+        if self.protocol == "sampled":
+            return f"sampled, {self.pool} candidates"
+        return (
+            f"as published, {self.pool} candidates, each positive listed {self.repetitions} times: "
+            "a defective protocol, inflated in all but MRR"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON; without the values per user."""
+        return {
+            "model": self.model,
+            "protocol": self.protocol,
+            "label": self.label,
+            "on": self.on,
+            "metrics": dict(self.metrics),
+            "users": self.n_users_evaluated,
+            "users_skipped": self.n_users_skipped,
+            "seed": self.seed,
+            "pool": self.pool,
+            "repetitions": self.repetitions,
+            "seconds": self.seconds,
+            "fingerprint": self.fingerprint,
+        }
+
+    def __str__(self) -> str:
+        users = f"{self.n_users_evaluated:,} users, {self.n_users_skipped:,} without a {self.on} positive left out"
+        widths = [max(len(name), 6) for name in self.metrics]
+        names = "  ".join(name.rjust(width) for name, width in zip(self.metrics, widths, strict=True))
+        values = "  ".join(
+            f"{value:.4f}".rjust(width) for value, width in zip(self.metrics.values(), widths, strict=True)
+        )
+        return f"{self.model} on {self.on} ({self.label}; {users})\n{names}\n{values}"
+
+
+def evaluate(
+    model: Scorer,
+    split: Split,
+    *,
+    protocol: Protocol = "exact",
+    metrics: Iterable[str] = DEFAULT_METRICS,
+    seed: int = 0,
+    pool: int = 500,
+    repetitions: int = 50,
+    memory_mb: float = 256,
+    threads: int | None = None,
+    on: Part = "test",
+) -> Evaluation:
+    """Rank for every user of the split's test (or validation) part, and measure.
+
+    `seed` decides how ties are broken and which items are in a sampled pool; neither depends on the model, so
+    models evaluated with one seed are compared on the same lists.
+    """
+    start = time.perf_counter()
+    wanted = [parse(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]
+    _check(protocol, on, wanted, pool, repetitions)
+    target, known = _parts(split, on)
+    relevant = target.positives
+    if not len(relevant):
+        raise DataError(
+            f"no user has a positive in the {on} part, so there is nothing to rank; hold out more "
+            "interactions, or lower the rating that counts as positive"
+        )
+    limits: dict[str, Any] = {"seed": seed, "memory_mb": memory_mb, "threads": threads}
+    if protocol == "exact":
+        found = ranks(model, relevant, excluded=known, **limits)
+    else:
+        found = ranks(model, relevant, pool=draw_pools(split, relevant, pool, seed), **limits)
+        if protocol == "as_published":
+            found = repeat_positives(found, repetitions)
+
+    means: dict[str, float] = {}
+    per_user: dict[str, F64] = {}
+    lists: I32 | None = None
+    for metric in wanted:
+        if not metric.needs_lists:
+            per_user[metric.name] = metric.of_ranks(found.values, found.indptr)
+        else:
+            assert metric.k is not None
+            if lists is None:
+                longest = max(m.k for m in wanted if m.needs_lists and m.k is not None)
+                lists = top_k(model, found.user_idx, longest, excluded=known, **limits).items
+            shown = lists[:, : metric.k]
+            if metric.kind == "Novelty":
+                train = split.train.positives
+                per_user[metric.name] = novelty(shown, train.item_counts, int(np.count_nonzero(train.counts)))
+            else:
+                means[metric.name] = {"Coverage": coverage, "Gini": gini}[metric.kind](shown, split.train.n_items)
+    means |= {name: float(values.mean()) for name, values in per_user.items()}
+    sampled = protocol != "exact"
+    return Evaluation(
+        model=model.name,
+        protocol=protocol,
+        on=on,
+        metrics={metric.name: means[metric.name] for metric in wanted},
+        per_user=per_user,
+        user_idx=found.user_idx,
+        n_users_skipped=split.train.n_users - len(found.user_idx),
+        seconds=time.perf_counter() - start,
+        seed=int(seed),
+        pool=int(pool) if sampled else None,
+        repetitions=int(repetitions) if protocol == "as_published" else None,
+        fingerprint=_fingerprint(relevant, known),
+    )
+
+
+def _check(protocol: str, on: str, metrics: list[Metric], pool: int, repetitions: int) -> None:
+    if protocol not in get_args(Protocol):
+        raise ConfigError(f"unknown protocol {protocol!r}; known are {', '.join(get_args(Protocol))}")
+    if on not in get_args(Part):
+        raise ConfigError(f"a model is evaluated on 'test' or 'valid', not on {on!r}")
+    if not metrics:
+        raise ConfigError("no metric was asked for; leave `metrics` out for the usual ones")
+    for metric in metrics:
+        if metric.needs_lists and protocol != "exact":
+            raise ConfigError(f"{metric.name} is about lists of all items; ask for it with protocol='exact'")
+    for name, value in (("pool", pool), ("repetitions", repetitions)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def _parts(split: Split, on: Part) -> tuple[Interactions, Csr]:
+    """What is to be found, and the positives that are known by then and therefore no candidates."""
+    known = split.train.positives
+    if on == "test":
+        return split.test, known if split.valid is None else known.union(split.valid.positives)
+    if split.valid is None:
+        raise ConfigError("the split has no validation part; make one, or evaluate on='test'")
+    return split.valid, known
+
+
+def _fingerprint(relevant: Csr, known: Csr) -> str:
+    code = 0
+    for array in (relevant.indptr, relevant.indices, known.indptr):
+        code = zlib.crc32(array.data, code)
+    return f"{code:08x}"
+
+
+# ---------------------------------------------------------------------- pools
+
+
+def draw_pools(split: Split, relevant: Csr, pool: int, seed: int) -> Csr:
+    """For each user with something to be found, `pool` items that they have not touched in any part.
+
+    Drawn without replacement; all there are, if there are fewer. The draw of a user depends on the seed and on
+    what the user touched, not on the model or on other users.
+    """
+    touched = split.train.pairs.union(split.test.pairs)
+    if split.valid is not None:
+        touched = touched.union(split.valid.pairs)
+    n_users, n_items = touched.shape
+    sizes = np.where(relevant.counts > 0, np.minimum(pool, n_items - touched.counts), 0)
+    indptr = np.zeros(n_users + 1, dtype=np.int64)
+    np.cumsum(sizes, out=indptr[1:])
+    indices = np.empty(indptr[-1], dtype=np.int32)
+    mark = np.zeros(n_items, dtype=np.uint8)
+    _draw_pools(indptr, touched.indptr, touched.indices, key64(seed, "evaluation"), mark, indices)
+    return Csr(indptr, indices, touched.shape)
+
+
+@kernel(depends_on=("purerec.sampling",))
+def _draw_pools(
+    ptr: I64, touched_ptr: I64, touched: I32, key: Scalar, mark: npt.NDArray[np.uint8], indices: I32
+) -> None:
+    n_items = len(mark)
+    for u in range(len(ptr) - 1):
+        size = ptr[u + 1] - ptr[u]
+        if size == 0:
+            continue
+        mark[:] = 0
+        for t in range(touched_ptr[u], touched_ptr[u + 1]):
+            mark[touched[t]] = 1
+        free = n_items - (touched_ptr[u + 1] - touched_ptr[u])
+        stream = splitmix64(key, np.uint64(u + 1))
+        number = np.uint64(0)
+        at = ptr[u]
+        if size * 2 <= free:
+            # Draw until enough are new: at least half of the free items stay free, so it ends soon.
+            drawn = 0
+            while drawn < size:
+                number += np.uint64(1)
+                i = mulhi(splitmix64(stream, number), np.uint64(n_items))
+                if mark[i] == 0:
+                    mark[i] = 2
+                    drawn += 1
+            for j in range(n_items):
+                if mark[j] == 2:
+                    indices[at] = j
+                    at += 1
+        else:
+            # Go through the free items, each taken with the probability that leaves all samples equally likely.
+            missing = size
+            for j in range(n_items):
+                if mark[j] == 0:
+                    number += np.uint64(1)
+                    if mulhi(splitmix64(stream, number), np.uint64(free)) < np.uint64(missing):
+                        indices[at] = j
+                        at += 1
+                        missing -= 1
+                    free -= 1
+
+
+def repeat_positives(found: Ranks, repetitions: int) -> Ranks:
+    """Ranks of all copies, when each positive stands in the list `repetitions` times.
+
+    Copies have the same score and stand together. The i-th positive, at rank r, has r - i other items before
+    it, and (i - 1) * repetitions copies of better positives. Metrics then take every copy for a positive of its
+    own: the ideal DCG is that of min(copies, k) hits, and average precision is divided by the number of copies.
+    That is what gives the pattern of the published tables. One repetition is the sampled protocol.
+    """
+    order = np.arange(len(found.values)) - np.repeat(found.indptr[:-1], np.diff(found.indptr))
+    before = found.values - 1 - order + order * repetitions
+    copies = before[:, None] + np.arange(1, repetitions + 1)
+    return Ranks(found.user_idx, found.indptr * repetitions, copies.ravel().astype(np.int32))

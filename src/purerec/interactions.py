@@ -1,0 +1,466 @@
+"""Interactions: a frozen log of who touched what, with the vocabularies between external and internal ids.
+
+Every row of the log is kept in its original order, because a split may depend on it. Two compressed views are
+made from the rows on demand: `pairs` (everything touched) and `positives` (what counts as a recommendation).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from purerec.errors import DataError, UnknownIdError
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F32 = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+Id = int | str
+TimeUnit = Literal["s", "ms", "us", "ns"]
+
+_LUT_SPARSITY = 8
+"""An integer range up to so many times the number of rows is indexed by a table instead of a hash."""
+
+
+class Vocabulary:
+    """External ids in a fixed order; the position of an id is its internal index.
+
+    Ids are either 64-bit integers or strings, and are kept exactly. A lookup is lenient about which of the two
+    it is given ('196' finds 196 and the other way round), since command lines and JSON only have strings.
+    """
+
+    __slots__ = ("_index", "ids", "what")
+
+    def __init__(self, ids: pl.Series, what: Literal["user", "item"]) -> None:
+        if ids.dtype not in (pl.Int64, pl.String):
+            raise DataError(f"{what} ids must be integers or strings, not {ids.dtype}")
+        self.ids = ids.alias(what)
+        self.what = what
+        self._index: dict[Id, int] | None = None
+
+    @classmethod
+    def of(cls, ids: Iterable[Id], what: Literal["user", "item"]) -> Vocabulary:
+        """A vocabulary of given ids in the given order; integers only if all of them are."""
+        listed = list(ids)
+        whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in listed)
+        if whole and all(-(2**63) <= int(i) < 2**63 for i in listed):
+            return cls(pl.Series(what, [int(i) for i in listed], dtype=pl.Int64), what)
+        return cls(pl.Series(what, [str(i) for i in listed], dtype=pl.String), what)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Vocabulary)
+            and self.ids.dtype == other.ids.dtype
+            and len(self) == len(other)
+            and bool((self.ids == other.ids).all())
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(i) for i in self.ids.head(3).to_list())
+        return f"Vocabulary({len(self):,} {self.what}s: {shown}{', ...' if len(self) > 3 else ''})"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.ids.dtype == pl.Int64
+
+    def find(self, external: Id) -> int | None:
+        """Internal index of one external id, or None."""
+        if self._index is None:
+            # Built once, on first use; assignment is atomic, so two threads at worst build it twice.
+            self._index = dict(zip(self.ids.to_list(), range(len(self)), strict=True))
+        found = self._index.get(external)
+        if found is None:
+            other = _other_spelling(external)
+            found = self._index.get(other) if other is not None else None
+        return found
+
+    def index(self, external: Id) -> int:
+        """Internal index of one external id; an error with a remedy if it is unknown."""
+        found = self.find(external)
+        if found is None:
+            remedy = (
+                "use recommend_for(history=...) for people who were not there"
+                if self.what == "user"
+                else "leave it out or fit again with data that has it"
+            )
+            raise UnknownIdError(f"{self.what} {external!r} was not in training; {remedy}")
+        return found
+
+    def indices(self, external: Iterable[Id]) -> I32:
+        """Internal indices of several external ids."""
+        return np.fromiter((self.index(e) for e in external), dtype=np.int32)
+
+    def take(self, idx: npt.ArrayLike) -> pl.Series:
+        """External ids of internal indices."""
+        return self.ids.gather(np.asarray(idx))
+
+    def __getitem__(self, idx: int) -> Id:
+        value: Id = self.ids[int(idx)]
+        return value
+
+
+def _other_spelling(external: Id) -> Id | None:
+    if isinstance(external, str):
+        digits = external.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) < 20 and str(int(external)) == external:
+            return int(external)
+        return None
+    return str(external) if isinstance(external, int | np.integer) else None
+
+
+def encode(ids: pl.Series, what: Literal["user", "item"]) -> tuple[Vocabulary, I32]:
+    """The sorted vocabulary of a column of ids, and the column as internal indices. Linear in the rows."""
+    if ids.dtype.is_integer():
+        if ids.dtype == pl.UInt64 and len(ids) and int(ids.max()) >= 2**63:  # type: ignore[arg-type]
+            ids = ids.cast(pl.String)
+        else:
+            ids = ids.cast(pl.Int64)
+    elif ids.dtype != pl.String:
+        ids = ids.cast(pl.String)
+    if ids.dtype == pl.Int64 and len(ids):
+        values = ids.to_numpy()
+        low, high = int(values.min()), int(values.max())
+        if high - low < max(_LUT_SPARSITY * len(values), 1 << 16):
+            return _encode_by_table(values, low, high - low + 1, what)
+    unique = ids.unique().sort()
+    table = pl.DataFrame({"id": unique, "idx": np.arange(len(unique), dtype=np.int32)}).lazy()
+    joined = ids.alias("id").to_frame().lazy().join(table, on="id", how="left", maintain_order="left")
+    return Vocabulary(unique, what), np.ascontiguousarray(joined.select("idx").collect()["idx"].to_numpy())
+
+
+def _encode_by_table(values: I64, low: int, span: int, what: Literal["user", "item"]) -> tuple[Vocabulary, I32]:
+    shifted = values - low if low else values
+    present = np.zeros(span, dtype=np.bool_)
+    present[shifted] = True
+    table = np.cumsum(present, dtype=np.int32)
+    table -= 1
+    unique = np.flatnonzero(present).astype(np.int64) + low
+    return Vocabulary(pl.Series(what, unique, dtype=pl.Int64), what), table[shifted]
+
+
+@dataclass(frozen=True, eq=False)
+class Csr:
+    """Distinct pairs by user: the items of user u are `indices[indptr[u]:indptr[u + 1]]`, sorted."""
+
+    indptr: I64
+    """(n_users + 1,)"""
+    indices: I32
+    """(n_pairs,)"""
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike, shape: tuple[int, int]) -> Csr:
+        """From pairs in any order, repeated ones counted once. Two counting sorts: linear in the pairs."""
+        from scipy.sparse import coo_array
+
+        user, item = np.asarray(user_idx), np.asarray(item_idx)
+        # Sorting by item first and by user second, both stable, leaves every row sorted.
+        by_item = coo_array((np.ones(len(user), dtype=np.int8), (item, user)), shape=shape[::-1]).tocsr()
+        matrix = by_item.T.tocsr()
+        matrix.has_sorted_indices = True
+        matrix.sum_duplicates()
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), shape)
+
+    def __post_init__(self) -> None:
+        _freeze(self.indptr, self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def counts(self) -> I64:
+        """(n_users,) pairs of each user."""
+        return np.diff(self.indptr)
+
+    @property
+    def item_counts(self) -> I64:
+        """(n_items,) pairs of each item."""
+        return np.bincount(self.indices, minlength=self.shape[1]).astype(np.int64)
+
+    @cached_property
+    def users(self) -> I32:
+        """(n_pairs,) the user of each pair."""
+        return np.repeat(np.arange(self.shape[0], dtype=np.int32), self.counts)
+
+    def row(self, user_idx: int) -> I32:
+        return self.indices[self.indptr[user_idx] : self.indptr[user_idx + 1]]
+
+    def union(self, other: Csr) -> Csr:
+        """Pairs that are in either."""
+        return Csr.of(
+            np.concatenate([self.users, other.users]),
+            np.concatenate([self.indices, other.indices]),
+            self.shape,
+        )
+
+    def overlap(self, other: Csr) -> int:
+        """How many pairs are in both."""
+        return len(self) + len(other) - len(self.union(other))
+
+    def to_scipy(self) -> Any:
+        """As a scipy CSR array of ones (float32)."""
+        from scipy.sparse import csr_array
+
+        return csr_array((np.ones(len(self), dtype=np.float32), self.indices, self.indptr), shape=self.shape)
+
+
+def _freeze(*arrays: npt.NDArray[Any] | None) -> None:
+    for array in arrays:
+        if array is not None:
+            array.flags.writeable = False
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """A log of interactions, one row each, in the order it was read."""
+
+    users: Vocabulary
+    items: Vocabulary
+    user_idx: I32
+    """(n,)"""
+    item_idx: I32
+    """(n,)"""
+    rating: F32 | None = None
+    """(n,)"""
+    timestamp: I64 | None = None
+    """(n,) in `time_unit` since 1970"""
+    time_unit: TimeUnit = "s"
+    positive_rating: float | None = None
+    """Rows with at least this rating count as positives; None: every row does."""
+    item_labels: pl.Series | None = field(default=None, repr=False)
+    """(n_items,) titles, null where there is none"""
+    name: str = "data"
+
+    def __post_init__(self) -> None:
+        n = len(self.user_idx)
+        for what, array in (("item", self.item_idx), ("rating", self.rating), ("timestamp", self.timestamp)):
+            if array is not None and len(array) != n:
+                raise DataError(f"{len(array):,} {what} values for {n:,} users: the columns must be equally long")
+        if self.item_labels is not None and len(self.item_labels) != len(self.items):
+            raise DataError(f"{len(self.item_labels):,} labels for {len(self.items):,} items")
+        if self.positive_rating is not None and self.rating is None:
+            raise DataError("a positive_rating needs a rating column, and this data has none")
+        _freeze(self.user_idx, self.item_idx, self.rating, self.timestamp)
+
+    # ------------------------------------------------------------------ what is in it
+
+    def __len__(self) -> int:
+        return len(self.user_idx)
+
+    def __repr__(self) -> str:
+        return (
+            f"Interactions({self.name!r}: {self.n_users:,} users, {self.n_items:,} items, "
+            f"{len(self):,} interactions, {len(self.positives):,} positives, density {self.density:.3%})"
+        )
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    @property
+    def n_interactions(self) -> int:
+        return len(self)
+
+    @property
+    def n_positives(self) -> int:
+        return len(self.positives)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_users, self.n_items
+
+    @property
+    def density(self) -> float:
+        """Share of all user-item pairs that occur in the log (the paper's 'sparsity')."""
+        cells = self.n_users * self.n_items
+        return len(self) / cells if cells else 0.0
+
+    @property
+    def is_positive(self) -> Mask:
+        """(n,) which rows count as positives."""
+        if self.positive_rating is None:
+            return np.ones(len(self), dtype=np.bool_)
+        assert self.rating is not None
+        # Compared in float32: a threshold of 4.1 must admit a rating that was written as 4.1.
+        return self.rating >= np.float32(self.positive_rating)
+
+    @cached_property
+    def pairs(self) -> Csr:
+        """Every pair that occurs, positive or not."""
+        return Csr.of(self.user_idx, self.item_idx, self.shape)
+
+    @cached_property
+    def positives(self) -> Csr:
+        """The pairs that count as positives."""
+        if self.positive_rating is None:
+            return self.pairs
+        mask = self.is_positive
+        return Csr.of(self.user_idx[mask], self.item_idx[mask], self.shape)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of everything that a model can learn from."""
+        digest = hashlib.sha256(f"{self.shape} {self.positive_rating} {self.time_unit}".encode())
+        for ids in (self.users.ids, self.items.ids):
+            digest.update(b"int" if ids.dtype == pl.Int64 else b"str")
+            digest.update("\0".join(map(str, ids.to_list())).encode())
+        for array in (self.user_idx, self.item_idx, self.rating, self.timestamp):
+            digest.update(b"|" if array is None else np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    def label(self, item_idx: int) -> str:
+        """Title of an item, or its id where there is none."""
+        title = None if self.item_labels is None else self.item_labels[int(item_idx)]
+        return str(self.items[item_idx]) if title is None else str(title)
+
+    # ------------------------------------------------------------------ derived logs
+
+    def subset(self, rows: npt.NDArray[Any], *, name: str | None = None) -> Interactions:
+        """Some of the rows (mask or positions), with the same vocabularies."""
+        return replace(
+            self,
+            user_idx=self.user_idx[rows],
+            item_idx=self.item_idx[rows],
+            rating=None if self.rating is None else self.rating[rows],
+            timestamp=None if self.timestamp is None else self.timestamp[rows],
+            name=self.name if name is None else name,
+        )
+
+    def filter(self, *, min_rating: float) -> Interactions:
+        """Rows with at least this rating. The vocabularies stay; `compact` drops what is no longer used."""
+        if self.rating is None:
+            raise DataError(f"cannot filter by rating: '{self.name}' has no rating column")
+        kept = self.subset(self.rating >= np.float32(min_rating))
+        if not len(kept):
+            raise DataError(
+                f"no interaction is left with rating >= {min_rating:g}: the highest is {self.rating.max():g}; "
+                "lower min_rating"
+                if len(self)
+                else f"'{self.name}' has no interactions"
+            )
+        return kept
+
+    def with_positives(self, min_rating: float | None) -> Interactions:
+        """The same log, with another idea of what counts as positive."""
+        data = replace(self, positive_rating=min_rating)
+        if min_rating is not None and len(data) and not data.is_positive.any():
+            assert data.rating is not None
+            raise DataError(
+                f"no interaction has a rating >= {min_rating:g}: the highest is {data.rating.max():g}; "
+                "lower the rating that counts as positive"
+            )
+        return data
+
+    def min_per_user(self, n: int) -> Interactions:
+        """Without users of fewer than n interactions, and without the items that only they touched."""
+        kept = self.subset(np.bincount(self.user_idx, minlength=self.n_users)[self.user_idx] >= n)
+        if not len(kept):
+            raise DataError(f"no user has {n} interactions or more; lower min_per_user")
+        return kept.compact()
+
+    def k_core(self, k: int) -> Interactions:
+        """The largest part in which every user and every item has at least k interactions."""
+        data = self
+        while True:
+            user_ok = np.bincount(data.user_idx, minlength=data.n_users) >= k
+            item_ok = np.bincount(data.item_idx, minlength=data.n_items) >= k
+            rows = user_ok[data.user_idx] & item_ok[data.item_idx]
+            if rows.all():
+                break
+            data = data.subset(rows)
+        if not len(data):
+            raise DataError(f"no interaction is left in the {k}-core; choose a smaller k")
+        return data.compact()
+
+    def deduplicate(self, *, keep: Literal["last", "highest"] = "last") -> Interactions:
+        """One row per pair: the last one (by timestamp if there is one, then by row), or the highest rated."""
+        if len(self.pairs) == len(self):
+            return self
+        if keep not in ("last", "highest"):
+            raise DataError(f"deduplicate keeps 'last' or 'highest', not {keep!r}")
+        if keep == "highest" and self.rating is None:
+            raise DataError("cannot keep the highest rating: there is no rating column; use keep='last'")
+        key = self.user_idx.astype(np.int64) * self.n_items + self.item_idx
+        value = self.rating if keep == "highest" else self.timestamp
+        order = np.argsort(key, kind="stable") if value is None else np.lexsort((value, key))
+        is_last = np.append(np.diff(key[order]) != 0, True)
+        return self.subset(np.sort(order[is_last]))
+
+    def compact(self) -> Interactions:
+        """The same rows with vocabularies of only the ids that occur in them."""
+        used_user = np.bincount(self.user_idx, minlength=self.n_users) > 0
+        used_item = np.bincount(self.item_idx, minlength=self.n_items) > 0
+        if used_user.all() and used_item.all():
+            return self
+        new_user = np.cumsum(used_user, dtype=np.int32) - np.int32(1)
+        new_item = np.cumsum(used_item, dtype=np.int32) - np.int32(1)
+        return replace(
+            self,
+            users=Vocabulary(self.users.take(np.flatnonzero(used_user)), "user"),
+            items=Vocabulary(self.items.take(np.flatnonzero(used_item)), "item"),
+            user_idx=new_user[self.user_idx],
+            item_idx=new_item[self.item_idx],
+            item_labels=None if self.item_labels is None else self.item_labels.gather(np.flatnonzero(used_item)),
+        )
+
+    def with_labels(self, labels: dict[str, str]) -> Interactions:
+        """The same log with item titles, given by external id as text; items without one have none."""
+        table = pl.DataFrame(
+            {"id": list(labels), "label": list(labels.values())}, schema={"id": pl.String, "label": pl.String}
+        )
+        ids = self.items.ids.cast(pl.String).alias("id").to_frame()
+        joined = ids.join(table.unique("id", keep="first"), on="id", how="left", maintain_order="left")
+        return replace(self, item_labels=joined["label"])
+
+    # ------------------------------------------------------------------ building
+
+    @classmethod
+    def from_columns(
+        cls,
+        user: pl.Series | npt.NDArray[Any] | Sequence[Id],
+        item: pl.Series | npt.NDArray[Any] | Sequence[Id],
+        *,
+        rating: npt.ArrayLike | None = None,
+        timestamp: npt.ArrayLike | None = None,
+        time_unit: TimeUnit = "s",
+        positive_rating: float | None = None,
+        name: str = "data",
+    ) -> Interactions:
+        """From columns of external ids, already checked (`purerec.reading` does that for files and tables)."""
+        users, user_idx = encode(_as_series(user), "user")
+        items, item_idx = encode(_as_series(item), "item")
+        return cls(
+            users,
+            items,
+            user_idx,
+            item_idx,
+            None if rating is None else np.array(rating, dtype=np.float32),
+            None if timestamp is None else np.array(timestamp, dtype=np.int64),
+            time_unit,
+            positive_rating,
+            name=name,
+        )
+
+
+def _as_series(ids: pl.Series | npt.NDArray[Any] | Sequence[Id]) -> pl.Series:
+    if isinstance(ids, pl.Series):
+        return ids
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
+        return pl.Series(ids)
+    return Vocabulary.of(ids, "user").ids

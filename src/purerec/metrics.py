@@ -1,0 +1,172 @@
+"""Metrics as pure functions of ranks (per user) or of top-k lists (of the whole catalogue).
+
+Ranks are given flat, as `purerec.ranking.Ranks` holds them: `ranks` (n_positives,), 1-based and ascending
+within each user, and `indptr` (n_users + 1,). Every per-user function returns (n_users,) float64; a user
+without positives gets 0 everywhere, and is better left out. In the formulas r_1 < r_2 < ... < r_n are the
+ranks of a user's n positives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.errors import ConfigError
+
+F64 = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer[Any]]
+
+DEFAULT_METRICS = ("P@3", "P@5", "P@10", "NDCG@3", "NDCG@5", "NDCG@10", "MAP", "MRR")
+"""The columns of the paper's tables."""
+
+
+# ---------------------------------------------------------------------- per user
+
+
+def precision(ranks: Ints, indptr: Ints, k: int) -> F64:
+    """P@k = |{i : r_i <= k}| / k
+
+    Divided by k even when the user has fewer positives or candidates: a short list is not a precise one.
+    """
+    return _hits(ranks, indptr, k) / k
+
+
+def recall(ranks: Ints, indptr: Ints, k: int) -> F64:
+    """Recall@k = |{i : r_i <= k}| / n"""
+    return _hits(ranks, indptr, k) / np.maximum(np.diff(indptr), 1)
+
+
+def hit_rate(ranks: Ints, indptr: Ints, k: int) -> F64:
+    """HitRate@k = 1 if r_1 <= k else 0"""
+    return (_hits(ranks, indptr, k) > 0).astype(np.float64)
+
+
+def ndcg(ranks: Ints, indptr: Ints, k: int) -> F64:
+    """NDCG@k = sum_{i : r_i <= k} 1 / log2(r_i + 1)  /  sum_{j=1}^{min(n, k)} 1 / log2(j + 1)
+
+    The denominator is the best that this user's positives can give in k places.
+    """
+    near = ranks <= k
+    gains = 1 / np.log2(ranks[near] + 1.0)
+    dcg = np.bincount(_user_of(indptr)[near], weights=gains, minlength=len(indptr) - 1)
+    longest = max(min(k, int(np.diff(indptr).max(initial=0))), 1)
+    ideal = np.cumsum(1 / np.log2(np.arange(1, longest + 1) + 1.0))
+    return np.asarray(dcg / ideal[np.clip(np.diff(indptr), 1, longest) - 1], dtype=np.float64)
+
+
+def average_precision(ranks: Ints, indptr: Ints) -> F64:
+    """AP = 1/n sum_i i / r_i
+
+    Over the whole ranking and divided by all n positives; its mean over users is MAP.
+    """
+    ordinal = np.arange(1, len(ranks) + 1) - np.repeat(indptr[:-1], np.diff(indptr))
+    return _sum(ordinal / ranks, indptr) / np.maximum(np.diff(indptr), 1)
+
+
+def reciprocal_rank(ranks: Ints, indptr: Ints) -> F64:
+    """RR = 1 / r_1; its mean over users is MRR."""
+    result = np.zeros(len(indptr) - 1)
+    filled = np.diff(indptr) > 0
+    result[filled] = 1 / ranks[indptr[:-1][filled]]
+    return result
+
+
+def _user_of(indptr: Ints) -> Ints:
+    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+
+
+def _hits(ranks: Ints, indptr: Ints, k: int) -> F64:
+    return np.bincount(_user_of(indptr)[ranks <= k], minlength=len(indptr) - 1).astype(np.float64)
+
+
+def _sum(values: F64, indptr: Ints) -> F64:
+    # Not a difference of running sums, which would make a user's value depend on those before.
+    sums: F64 = np.bincount(_user_of(indptr), weights=values, minlength=len(indptr) - 1)  # type: ignore[assignment]
+    return sums
+
+
+# ---------------------------------------------------------------------- of lists
+
+
+def coverage(lists: Ints, n_items: int) -> float:
+    """Coverage@k = |items in at least one list| / n_items
+
+    lists: (n_users, k), padded with -1.
+    """
+    return float(np.count_nonzero(_exposure(lists, n_items)) / max(n_items, 1))
+
+
+def gini(lists: Ints, n_items: int) -> float:
+    """Gini@k = sum_{j=1}^{m} (2 j - m - 1) x_j / (m sum_j x_j),  x_1 <= ... <= x_m: times each item is listed
+
+    0: all m items of the catalogue are shown equally often; towards 1: few are shown all the time.
+    """
+    exposure = np.sort(_exposure(lists, n_items)).astype(np.float64)
+    total = exposure.sum()
+    if total == 0:
+        return 0.0
+    weights = 2 * np.arange(1, n_items + 1) - n_items - 1
+    return float(weights @ exposure / (n_items * total))
+
+
+def novelty(lists: Ints, item_counts: Ints, n_users: int) -> F64:
+    """Novelty@k = 1/k sum_{i in list} -log2(max(c_i, 1) / n_users)
+
+    (n_users,): mean self-information of a user's list. c_i is the number of train users with item i; an item
+    that nobody has counts as if one had, which is the most novel that can be told. Empty places are left out of
+    the mean; a user with an empty list gets 0.
+    """
+    information = np.log2(max(n_users, 1)) - np.log2(np.maximum(item_counts, 1))
+    filled = lists >= 0
+    total = np.where(filled, information[np.where(filled, lists, 0)], 0.0).sum(axis=1)
+    return np.asarray(total / np.maximum(filled.sum(axis=1), 1), dtype=np.float64)
+
+
+def _exposure(lists: Ints, n_items: int) -> Ints:
+    return np.bincount(lists[lists >= 0], minlength=n_items)
+
+
+# ---------------------------------------------------------------------- names
+
+_OF_RANKS_AT_K: dict[str, Callable[[Ints, Ints, int], F64]] = {
+    "P": precision,
+    "NDCG": ndcg,
+    "Recall": recall,
+    "HitRate": hit_rate,
+}
+_OF_RANKS: dict[str, Callable[[Ints, Ints], F64]] = {"MAP": average_precision, "MRR": reciprocal_rank}
+_OF_LISTS = ("Coverage", "Novelty", "Gini")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric by its name, such as `P@5` or `MAP`."""
+
+    name: str
+    kind: str
+    k: int | None
+
+    @property
+    def needs_lists(self) -> bool:
+        return self.kind in _OF_LISTS
+
+    def of_ranks(self, ranks: Ints, indptr: Ints) -> F64:
+        """(n_users,)"""
+        if self.k is None:
+            return _OF_RANKS[self.kind](ranks, indptr)
+        return _OF_RANKS_AT_K[self.kind](ranks, indptr, self.k)
+
+
+def parse(name: str) -> Metric:
+    """A metric of the name `P@20`, `NDCG@10`, `Recall@10`, `HitRate@10`, `MAP`, `MRR`, `Coverage@10`, ..."""
+    match = re.fullmatch(r"([A-Za-z]+)(?:@([1-9][0-9]{0,8}))?", name) if isinstance(name, str) else None
+    kind, k = match.groups() if match else ("", None)
+    if (k is None and kind in _OF_RANKS) or (k is not None and (kind in _OF_RANKS_AT_K or kind in _OF_LISTS)):
+        return Metric(name, kind, None if k is None else int(k))
+    known = [*_OF_RANKS, *(f"{known}@k" for known in (*_OF_RANKS_AT_K, *_OF_LISTS))]
+    raise ConfigError(f"unknown metric {name!r}; known are {', '.join(known)} with a whole number k, as in P@10")

@@ -1,0 +1,45 @@
+"""All models by name. The registry is literal, so that looking at it imports nothing heavy."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from purerec.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from purerec.models.base import Recommender
+
+REGISTRY: dict[str, tuple[str, str]] = {
+    "itempop": ("purerec.models.itempop", "ItemPop"),
+    "gmf": ("purerec.models.gmf", "GMF"),
+    "pugmf": ("purerec.models.pugmf", "PUGMF"),
+    "pure": ("purerec.models.pure", "PURE"),
+}
+"""name -> (module, class)"""
+
+
+def model_class(name: str) -> type[Recommender]:
+    """The class of a model by its name at the command line."""
+    if name not in REGISTRY:
+        raise ConfigError(f"there is no model {name!r}; there are {', '.join(REGISTRY)}")
+    module, cls = REGISTRY[name]
+    found: type[Recommender] = getattr(import_module(module), cls)
+    return found
+
+
+def make_model(name: str, **settings: Any) -> Recommender:
+    """An unfitted model by name and settings."""
+    return model_class(name)(**settings)
+
+
+def load_model(path: str | os.PathLike[str]) -> Recommender:
+    """Read a model folder that `Recommender.save` wrote."""
+    from purerec import storing
+
+    stored = storing.read_folder(path, kind="model")
+    name = stored.manifest.get("model")
+    if name not in REGISTRY:
+        raise StoreError(f"{os.fspath(path)} holds a model {name!r} that this version does not know: upgrade purerec")
+    return model_class(name)._from_stored(stored, os.fspath(path))

@@ -1,0 +1,262 @@
+"""The contract of every model: a validated config, `fit`, `score`, `recommend`, `save`.
+
+A model sees internal indices only; external ids are translated at its door.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from purerec import storing
+from purerec.errors import ConfigError, DataError, NotFittedError, ScoreError, StoreError
+from purerec.interactions import F32, I32, I64, Csr, Id, Interactions, Vocabulary
+from purerec.ranking import Factors, top_k
+from purerec.training import Run
+
+State = dict[str, npt.NDArray[Any]]
+
+
+class Config(BaseModel):
+    """Settings of a model: frozen, bounded, and closed to unknown names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+class Recommender(ABC):
+    """Base of all models."""
+
+    name: ClassVar[str]
+    """Its name at the command line."""
+    config_class: ClassVar[type[Config]] = Config
+    personalised: ClassVar[bool] = True
+    """Whether different people may get different lists."""
+
+    def __init__(self, config: Config | None = None, **settings: Any) -> None:
+        if config is not None and settings:
+            raise ConfigError("give either a config or single settings, not both")
+        self.config = config if config is not None else make_config(type(self), settings)
+        if not isinstance(self.config, self.config_class):
+            raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not a {type(config).__name__}")
+        self._users: Vocabulary | None = None
+
+    def __repr__(self) -> str:
+        changed = {k: v for k, v in self.config if v != type(self.config).model_fields[k].default}
+        settings = ", ".join(f"{k}={v!r}" for k, v in changed.items())
+        return f"{type(self).__name__}({settings}){'' if self.is_fitted else ', not fitted'}"
+
+    # ------------------------------------------------------------------ to be written by each model
+
+    @abstractmethod
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        """Learn from `train.positives` (or its ratings)."""
+
+    @abstractmethod
+    def _score(self, user_idx: I64) -> F32:
+        """(len(user_idx), n_items) float32"""
+
+    @abstractmethod
+    def _state(self) -> State:
+        """What was learned, as arrays."""
+
+    @abstractmethod
+    def _set_state(self, state: State) -> None:
+        """The inverse of `_state`."""
+
+    def factors(self) -> Factors | None:
+        """User vectors, item vectors and item bias, if the score is their dot product; else None."""
+        return None
+
+    def _score_history(self, item_idx: I32) -> F32:
+        """(n_items,) scores for a person of whom only these items are known."""
+        raise ConfigError(f"{self.name} cannot recommend for people who were not in training")
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(
+        self, train: Interactions, *, valid: Interactions | None = None, seed: int = 0, run: Run | None = None
+    ) -> Self:
+        """Fit on the positives of `train`; `valid`, if given, decides only when to stop."""
+        if not len(train):
+            raise DataError("there is nothing to fit on: the train part has no interactions")
+        if valid is not None and (valid.users != train.users or valid.items != train.items):
+            raise DataError("train and valid must share their vocabularies; make them with split()")
+        start = time.perf_counter()
+        self._fit(train, valid, seed, run or Run())
+        self._remember(train, seed, time.perf_counter() - start)
+        return self
+
+    def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
+        self._users, self._items, self._labels = train.users, train.items, train.item_labels
+        self._seen = train.positives
+        self.fitted_on: dict[str, Any] = {
+            "name": train.name,
+            "fingerprint": train.fingerprint,
+            "users": train.n_users,
+            "items": train.n_items,
+            "interactions": len(train),
+            "positives": train.n_positives,
+            "positive_rating": train.positive_rating,
+            "seed": seed,
+            "fit_seconds": round(seconds, 3),
+        }
+
+    @property
+    def is_fitted(self) -> bool:
+        return self._users is not None
+
+    @property
+    def users(self) -> Vocabulary:
+        self._need_fit()
+        assert self._users is not None
+        return self._users
+
+    @property
+    def items(self) -> Vocabulary:
+        self._need_fit()
+        return self._items
+
+    @property
+    def labels(self) -> pl.Series | None:
+        self._need_fit()
+        return self._labels
+
+    @property
+    def seen(self) -> Csr:
+        """The positives that the model was fitted on."""
+        self._need_fit()
+        return self._seen
+
+    def _need_fit(self) -> None:
+        if not self.is_fitted:
+            raise NotFittedError(f"{self.name} is not fitted yet; call fit(train) first")
+
+    # ------------------------------------------------------------------ using
+
+    def score(self, user_idx: npt.ArrayLike) -> F32:
+        """Scores of all items for users by internal index: (len(user_idx), n_items) float32."""
+        self._need_fit()
+        index = np.atleast_1d(np.asarray(user_idx, dtype=np.int64))
+        if len(index) and (index.min() < 0 or index.max() >= len(self.users)):
+            raise DataError(f"user indices must be from 0 to {len(self.users) - 1}")
+        return self._score(index)
+
+    def recommend(
+        self, users: Iterable[Id] | Id | None = None, k: int = 10, *, exclude_seen: bool = True
+    ) -> pl.DataFrame:
+        """The k best items of some users, or of all: a table of user, item, score, rank (and label)."""
+        self._need_fit()
+        if k < 1:
+            raise ConfigError(f"k must be at least 1, not {k!r}")
+        if users is None:
+            index = np.arange(len(self.users), dtype=np.int64)
+        else:
+            asked = [users] if isinstance(users, str | int) else list(users)
+            index = self.users.indices(asked).astype(np.int64)
+        found = top_k(self, index, min(k, len(self.items)), excluded=self._seen if exclude_seen else None)
+        return self._table(found.items, found.scores, user=self.users.take(np.repeat(index, found.items.shape[1])))
+
+    def recommend_for(self, history: Iterable[Id], k: int = 10, *, exclude_seen: bool = True) -> pl.DataFrame:
+        """The k best items for a person who was not in training, from the items they liked.
+
+        Items that the model does not know are left out with a warning; an empty history gives popular items.
+        """
+        self._need_fit()
+        if k < 1:
+            raise ConfigError(f"k must be at least 1, not {k!r}")
+        asked = [history] if isinstance(history, str | int) else list(history)
+        found = [self.items.find(item) for item in asked]
+        unknown = [item for item, idx in zip(asked, found, strict=True) if idx is None]
+        if unknown:
+            import warnings
+
+            warnings.warn(f"not in training, left out of the history: {', '.join(map(repr, unknown))}", stacklevel=2)
+        known = np.array(sorted({idx for idx in found if idx is not None}), dtype=np.int32)
+        scores = self._score_history(known) if len(known) else self.popularity()
+        if not np.isfinite(scores).all():
+            raise ScoreError(f"{self.name} gave scores that are not finite for this history")
+        order = np.argsort(-scores, kind="stable")
+        if exclude_seen:
+            order = order[~np.isin(order, known)]
+        best = order[:k].astype(np.int32)
+        return self._table(best[None, :], scores[best][None, :], user=None)
+
+    def popularity(self) -> F32:
+        """(n_items,) how many positives each item had in training."""
+        return self.seen.item_counts.astype(np.float32)
+
+    def _table(self, items: npt.NDArray[Any], scores: npt.NDArray[Any], *, user: pl.Series | None) -> pl.DataFrame:
+        n, k = items.shape
+        flat = items.ravel()
+        there = flat >= 0
+        columns: dict[str, Any] = {} if user is None else {"user": user.filter(there)}
+        columns["item"] = self.items.take(flat[there])
+        if self._labels is not None:
+            columns["label"] = self._labels.gather(flat[there])
+        columns["score"] = scores.ravel()[there]
+        columns["rank"] = np.tile(np.arange(1, k + 1, dtype=np.int32), n)[there]
+        return pl.DataFrame(columns)
+
+    # ------------------------------------------------------------------ storing
+
+    def save(self, path: str | os.PathLike[str], *, files: Mapping[str, bytes] | None = None, **facts: Any) -> Path:
+        """Write the fitted model to a folder; `facts` (such as metrics) go into its manifest."""
+        self._need_fit()
+        tensors = {f"model.{name}": array for name, array in self._state().items()}
+        tensors |= storing.pack_vocabulary(self.users) | storing.pack_vocabulary(self.items)
+        tensors |= {"seen.indptr": self._seen.indptr, "seen.indices": self._seen.indices}
+        if self._labels is not None:
+            tensors |= storing.pack_strings("item.labels", self._labels)
+        manifest = {
+            "model": self.name,
+            "config": self.config.model_dump(mode="json"),
+            "fitted_on": self.fitted_on,
+            **facts,
+        }
+        return storing.write_folder(path, kind="model", manifest=manifest, tensors=tensors, files=files)
+
+    @classmethod
+    def _from_stored(cls, stored: storing.Stored, where: str) -> Self:
+        tensors = stored.tensors
+        try:
+            model = cls(make_config(cls, stored.manifest["config"]))
+            model._users = storing.unpack_vocabulary("user", tensors)
+            model._items = storing.unpack_vocabulary("item", tensors)
+            labelled = "item.labels.ends" in tensors
+            model._labels = storing.unpack_strings("item.labels", tensors) if labelled else None
+            shape = (len(model._users), len(model._items))
+            model._seen = Csr(tensors["seen.indptr"], tensors["seen.indices"], shape)
+            model.fitted_on = dict(stored.manifest["fitted_on"])
+            model._set_state({n.removeprefix("model."): a for n, a in tensors.items() if n.startswith("model.")})
+        except (KeyError, TypeError, ConfigError) as error:
+            raise StoreError(f"{where}: the folder does not fit this version of {cls.name} ({error})") from None
+        return model
+
+
+def make_config(model: type[Recommender], settings: Mapping[str, Any]) -> Config:
+    """The config of a model from single settings; text values (from a command line) are converted."""
+    known = model.config_class.model_fields
+    for name in settings:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
+            raise ConfigError(f"{model.name} has no setting {name!r}; {hint}")
+    clean = {k: None if isinstance(v, str) and v.lower() in ("none", "null") else v for k, v in settings.items()}
+    try:
+        return model.config_class(**clean)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "settings"
+        given = f"={first['input']!r}" if first["loc"] else ""
+        message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        raise ConfigError(f"{model.name}: {where}{given} {message[0].lower()}{message[1:]}") from None

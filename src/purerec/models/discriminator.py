@@ -1,0 +1,266 @@
+"""What GMF, PU-GMF and PURE share: a discriminator on embeddings, trained on positives and unlabeled pairs.
+
+PU-GMF is PURE without generators, and GMF is PU-GMF with the PN risk: the three differ in their configs only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from purerec.engines.game import Engine, GameSettings, Params
+from purerec.errors import ConfigError
+from purerec.interactions import F32, I32, I64, Csr, Interactions
+from purerec.models.base import Config, Recommender, State
+from purerec.models.folding import fold_in
+from purerec.ranking import Factors
+from purerec.sampling import unlabeled_needed
+from purerec.training import History, Record, Run, train
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class DiscriminatorConfig(Config):
+    """Settings of a discriminator."""
+
+    dim: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Width of the embeddings. None: 5, 8 or 16 by the number of users (up to 2,000, 10,000, more), which is what
+    the paper has for its three data sets."""
+    scorer: Literal["mf", "gmf", "bilinear", "fm", "mlp"] = "gmf"
+    """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
+    mlp: a network on both embeddings (engine torch)."""
+    prior: float = Field(default=1e-4, gt=0, lt=0.5)
+    """The positive class prior pi_p: what share of all pairs is relevant."""
+    unlabeled_ratio: float = Field(default=4.0, gt=0, le=100)
+    """Unlabeled pairs drawn per positive: C of the sampling bound."""
+    unlabeled: Literal["per_user", "global", "popularity"] = "per_user"
+    """Where they come from. per_user: unobserved items of the positive's user; global: all unobserved pairs alike;
+    popularity: of the positive's user, in proportion to popularity."""
+    epochs: int = Field(default=90, ge=0, le=100_000)
+    """Passes over the positives."""
+    batch_size: int = Field(default=128, ge=1, le=1_000_000)
+    """Positives per step."""
+    learning_rate: float = Field(default=5e-3, gt=0, le=10)
+    """Of Adam, at the start."""
+    schedule: Literal["steps", "cosine", "constant"] = "steps"
+    """steps: a fifth of the rate after two thirds of the epochs, a twenty-fifth after eight ninths."""
+    regularization: float = Field(default=0.15, ge=0, le=1e6)
+    """L2 on the embeddings of sampled pairs, relative to the weight of a positive."""
+    init_std: float = Field(default=0.1, gt=0, le=10)
+    """Deviation of the random start of the embeddings."""
+    epsilon: float = Field(default=1e-8, gt=0, le=1)
+    """Of Adam. The objective is divided by the prior, so that this stays small against the gradients."""
+    metric: str = "P@5"
+    """What is measured on validation data, if there is any."""
+    validate_every: int = Field(default=5, ge=1)
+    """Epochs between validations."""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Stop when so many validations in a row were no better, and go back to the best. None: never."""
+    engine: Literal["auto", "cpu", "torch"] = "auto"
+    """cpu: compiled kernels; torch: autograd, any scorer, GPU. auto: cpu if it has the scorer."""
+
+
+class DiscriminatorModel(Recommender):
+    """Base of GMF, PUGMF and PURE."""
+
+    risk: ClassVar[Literal["pu", "nnpu", "pn"]] = "pu"
+    config: DiscriminatorConfig
+    history: History | None = None
+
+    # ------------------------------------------------------------------ fitting
+
+    def _fit(self, train_log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        self._train(train_log, valid, seed, run, start=None)
+
+    def _train(
+        self, log: Interactions, valid: Interactions | None, seed: int, run: Run, start: Params | None
+    ) -> None:
+        settings = self._settings(log.positives)
+        game = DiscriminatorGame(self, log.positives, settings, seed, start)
+        validate = None
+        if valid is not None and valid.n_positives:
+            validate = self._validator(game, log, valid)
+        identity = {
+            "model": self.name,
+            "settings": self.config.model_dump(mode="json"),
+            "seed": seed,
+            "data": log.fingerprint,
+        }
+        self.history = train(
+            game,
+            epochs=self._epochs(),
+            run=run,
+            identity=identity,
+            validate=validate,
+            metric=self.config.metric,
+            validate_every=self.config.validate_every,
+            patience=self.config.patience if validate is not None else None,
+            remedy=f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization",
+        )
+        self._params = game.engine.parameters()
+
+    def _validator(self, game: DiscriminatorGame, log: Interactions, valid: Interactions) -> Any:
+        from purerec.evaluating import evaluate
+        from purerec.splitting import Split
+
+        split = Split(log, None, valid)
+
+        def validate() -> float:
+            self._params = game.engine.parameters()
+            self._remember(log, 0, 0.0)
+            return evaluate(self, split, metrics=(self.config.metric,)).metrics[self.config.metric]
+
+        return validate
+
+    def _epochs(self) -> int:
+        return self.config.epochs
+
+    def _settings(self, positives: Csr) -> GameSettings:
+        config = self.config
+        n = positives.shape[0]
+        dim = config.dim if config.dim is not None else 5 if n <= 2_000 else 8 if n <= 10_000 else 16
+        return GameSettings(
+            dim=dim,
+            scorer=config.scorer,
+            risk=self._risk(),
+            prior=config.prior,
+            unlabeled=config.unlabeled,
+            unlabeled_per_epoch=unlabeled_needed(len(positives), config.prior, config.unlabeled_ratio),
+            batch_size=config.batch_size,
+            regularization=config.regularization,
+            epsilon=config.epsilon,
+            init_std=config.init_std,
+            **self._generator_settings(),
+        )
+
+    def _risk(self) -> Literal["pu", "nnpu", "pn"]:
+        return self.risk
+
+    def _generator_settings(self) -> dict[str, Any]:
+        return {}
+
+    def train_epoch(self, game: DiscriminatorGame, number: int) -> Record:
+        """One epoch; PURE adds its generators here."""
+        stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=False)
+        return {
+            "phase": "discriminator",
+            "loss": stats.loss,
+            "D(positive)": stats.d_positive,
+            "D(unlabeled)": stats.d_unlabeled,
+        }
+
+    def learning_rate(self, number: int) -> float:
+        """The rate of an epoch under the schedule."""
+        config, done = self.config, number / max(1, self._epochs())
+        if config.schedule == "cosine":
+            return config.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+        if config.schedule == "steps":
+            return config.learning_rate * (1.0 if done < 2 / 3 else 0.2 if done < 8 / 9 else 0.04)
+        return config.learning_rate
+
+    # ------------------------------------------------------------------ scoring
+
+    def factors(self) -> Factors | None:
+        params = self._params
+        users, items = params["user"], params["item"]
+        if self.config.scorer == "gmf":
+            users = users * params["relation"]
+        elif self.config.scorer == "bilinear":
+            users = users @ params["relation"]
+        elif self.config.scorer == "mlp":
+            return None
+        return Factors(np.ascontiguousarray(users), items, params.get("item_bias"))
+
+    def _score(self, user_idx: I64) -> F32:
+        parts = self.factors()
+        if parts is None:
+            return _mlp_scores(self._params, user_idx)
+        scores = parts.users[user_idx] @ parts.items.T
+        if parts.item_bias is not None:
+            scores += parts.item_bias
+        shift = self._params["bias"]
+        if "user_bias" in self._params:
+            shift = shift + self._params["user_bias"][user_idx, None]
+        scores += shift
+        return scores
+
+    def _score_history(self, item_idx: I32) -> F32:
+        parts = self.factors()
+        if parts is None:
+            raise ConfigError(f"{self.name} with the mlp scorer cannot recommend for new people; use gmf")
+        # e_u enters phi through the relation: solved for in the space in which phi is a plain dot product.
+        return fold_in(
+            parts.items,
+            parts.item_bias,
+            item_idx,
+            bias=float(self._params["bias"][0]),
+            prior=self.config.prior,
+            regularization=self.config.regularization,
+            scale=self._params.get("relation") if self.config.scorer == "gmf" else None,
+        )
+
+    def _state(self) -> State:
+        return dict(self._params)
+
+    def _set_state(self, state: State) -> None:
+        self._params = {name: np.asarray(array, dtype=np.float32) for name, array in state.items()}
+
+
+class DiscriminatorGame:
+    """The discriminator (and generators) of one fit, as `training` wants them."""
+
+    def __init__(
+        self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, start: Params | None
+    ) -> None:
+        self.model, self.positives, self.settings, self.seed = model, positives, settings, seed
+        self.engine = self.new_engine(start, seed)
+
+    def new_engine(self, params: Params | None, seed: int) -> Engine:
+        choice = self.model.config.engine
+        if choice == "torch" or (choice == "auto" and self.settings.scorer == "mlp"):
+            from purerec.engines.torch_engine import TorchEngine
+
+            return TorchEngine(
+                self.positives.indptr, self.positives.indices, self.positives.shape[1], self.settings,
+                seed=seed, params=params,
+            )  # fmt: skip
+        from purerec.engines.cpu import CpuEngine
+
+        return CpuEngine(
+            self.positives.indptr, self.positives.indices, self.positives.shape[1], self.settings,
+            seed=seed, params=params,
+        )  # fmt: skip
+
+    def epoch(self, number: int) -> Record:
+        record = self.model.train_epoch(self, number)
+        params = self.engine.parameters()
+        return record | {
+            "learning_rate": self.model.learning_rate(number),
+            "user_norm": float(np.linalg.norm(params["user"], axis=1).mean()),
+            "item_norm": float(np.linalg.norm(params["item"], axis=1).mean()),
+            "bias": float(params["bias"][0]),
+        }
+
+    def state(self) -> State:
+        return self.engine.state()
+
+    def restore(self, state: State, number: int) -> None:
+        self.engine.restore(state)
+
+
+def _mlp_scores(params: Params, user_idx: I64) -> F32:
+    """The network of the mlp scorer, layer by layer: (len(user_idx), n_items)."""
+    items, bias = params["item"], params["bias"]
+    layers = [(params[f"mlp.{n}.weight"], params[f"mlp.{n}.bias"]) for n in (0, 2, 4)]
+    width = params["user"].shape[1]
+    first, first_bias = layers[0]
+    from_items = items @ first[:, width:].T + first_bias
+    scores = np.empty((len(user_idx), len(items)), dtype=np.float32)
+    for row, user in enumerate(user_idx):
+        hidden = np.maximum(from_items + first[:, :width] @ params["user"][user], 0)
+        hidden = np.maximum(hidden @ layers[1][0].T + layers[1][1], 0)
+        scores[row] = hidden @ layers[2][0][0] + layers[2][1] + bias
+    return scores

@@ -1,0 +1,33 @@
+"""GMF: generalised matrix factorisation trained as if unobserved pairs were negative.
+
+He, Liao, Zhang, Nie, Hu, Chua (2017), Neural Collaborative Filtering.
+
+    min  prior * mean_P softplus(-phi(u, i)) + (1 - prior) * mean_U softplus(phi(u, i)),   phi = (e_u * e_i).r + bias
+
+The log loss with C sampled negatives per positive is the case prior = 1 / (1 + C). An epoch costs (1 + C) n_p
+steps on d numbers. It is the baseline that shows what the PU risk changes: everything else is shared with PU-GMF.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorModel
+
+
+class GMFConfig(DiscriminatorConfig):
+    """Settings of GMF."""
+
+    prior: float = Field(default=0.2, gt=0, lt=1)
+    """Weight of the positives in the risk: 1 / (1 + C) gives the plain log loss."""
+
+
+class GMF(DiscriminatorModel):
+    """Matrix factorisation with PN risk."""
+
+    name: ClassVar[str] = "gmf"
+    config_class = GMFConfig
+    config: GMFConfig
+    risk: ClassVar[Literal["pu", "nnpu", "pn"]] = "pn"

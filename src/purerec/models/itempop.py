@@ -1,0 +1,45 @@
+"""Popularity: everybody gets the items with the most positives.
+
+score(u, i) = number of users with a positive for i
+
+The baseline that a personalised model has to beat. Fitting counts once through the positives; there is nothing
+to tune. Use it for people of whom nothing is known.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from purerec.interactions import F32, I32, I64, Interactions
+from purerec.models.base import Recommender, State
+from purerec.ranking import Factors
+from purerec.training import Run
+
+
+class ItemPop(Recommender):
+    """Most popular items, the same for all."""
+
+    name: ClassVar[str] = "itempop"
+    personalised: ClassVar[bool] = False
+
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        self._counts = train.positives.item_counts.astype(np.float32)
+
+    def _score(self, user_idx: I64) -> F32:
+        return np.repeat(self._counts[None, :], len(user_idx), axis=0)
+
+    def _score_history(self, item_idx: I32) -> F32:
+        return self._counts
+
+    def factors(self) -> Factors | None:
+        # A user vector of width one and zero weight: the score is the item bias alone.
+        zeros = np.zeros((len(self.users), 1), dtype=np.float32)
+        return Factors(zeros, np.zeros((len(self.items), 1), dtype=np.float32), self._counts)
+
+    def _state(self) -> State:
+        return {"counts": self._counts}
+
+    def _set_state(self, state: State) -> None:
+        self._counts = state["counts"]

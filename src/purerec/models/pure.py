@@ -1,0 +1,171 @@
+"""PURE: a discriminator with PU risk against generators that invent users and items.
+
+Zhou, Xu, Wu, Taghavi Nasrabadi, Korpeoglu, Achan, He (2021), GAN-based Recommendation with Positive-Unlabeled
+Sampling.
+
+    min_G max_D  sum_P [prior log D(u, i) - prior log(1 - D(u, i))]
+               + sum_U log(1 - D(u, i)) + log(1 - D(u, G_i(z))) + log(1 - D(G_u(z), i))      Eq. (final objective)
+
+A run is one PU-GMF run, in the last part of which the generators take part (pre-training, in the paper's words).
+An epoch costs what PU-GMF's costs, plus k d^2 per fake. `PURE.paper(...)` is the paper's own form; the default is
+the best form found on validation data: fakes of small weight, made for a given user, and kept on the manifold of
+real items. At full weight the fakes harm in every form tried: the game's equilibrium is a constant D.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from purerec.engines.game import Params
+from purerec.errors import ConfigError
+from purerec.interactions import Interactions
+from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
+from purerec.models.pugmf import PUGMF
+from purerec.training import Record, Run
+
+
+class PUREConfig(DiscriminatorConfig):
+    """Settings of PURE."""
+
+    pretrain_epochs: int = Field(default=60, ge=0, le=100_000)
+    """Epochs without generators before the game, out of `epochs`."""
+    generators: Literal["item", "user", "both"] = "item"
+    """Which side is invented."""
+    fake_weight: float = Field(default=0.01, ge=0, le=10)
+    """Weight of the fakes beside the sampled unlabeled pairs. The paper: 1."""
+    fake_ratio: float = Field(default=0.25, gt=0, le=1)
+    """Fakes per sampled unlabeled pair. The paper: 1."""
+    generator_epochs: float = Field(default=0.07, ge=0, le=1000)
+    """Passes of the generators for each one of the discriminator. The paper: 10."""
+    generator_learning_rate: float = Field(default=1e-3, gt=0, le=10)
+    """Of the generators' Adam."""
+    hidden: int = Field(default=16, ge=1, le=4096)
+    """Hidden units of a generator."""
+    noise: float = Field(default=0.3, ge=0, le=100)
+    """Standard deviation of the generators' Gaussian input (delta). The paper: 0.01."""
+    conditional: bool = True
+    """Whether the item generator sees the user it invents an item for, and the other way round."""
+    output: Literal["relu", "linear"] = "linear"
+    """Last activation of the generators. The paper: relu."""
+    constraint: Literal["none", "norm", "recolour"] = "recolour"
+    """What keeps the fakes from running away. recolour: the mean and covariance of the real embeddings; norm: their
+    mean norm; none: nothing, as in the paper."""
+    generator_loss: Literal["nonsaturating", "saturating"] = "nonsaturating"
+    """nonsaturating: -log D, as in Algorithm 1; saturating: log(1 - D), as in the final objective."""
+
+
+_PAPER: dict[str, dict[str, Any]] = {
+    "ml-100k": {
+        "dim": 5,
+        "batch_size": 128,
+        "learning_rate": 1e-3,
+        "prior": 1e-4,
+        "noise": 0.01,
+        "rounds": 100,
+    },
+    "ml-1m": {"dim": 8, "batch_size": 128, "learning_rate": 1e-3, "prior": 1e-5, "noise": 0.01, "rounds": 100},
+    "yelp": {"dim": 16, "batch_size": 512, "learning_rate": 1e-3, "prior": 1e-6, "noise": 0.01, "rounds": 200},
+}
+
+
+class PURE(DiscriminatorModel):
+    """The paper's model."""
+
+    name: ClassVar[str] = "pure"
+    config_class = PUREConfig
+    config: PUREConfig
+
+    @classmethod
+    def paper(cls, data: str = "ml-100k", **changes: Any) -> Self:
+        """The paper's own form, with its table 'Reproducible parameter setting' to the letter.
+
+        Algorithm 1 with n_u from the bound, unconditional two-layer ReLU generators on both sides, fakes as heavy
+        as sampled pairs, local epochs 1 and 10, Adam at a constant rate, pre-training of the same length.
+        """
+        if data not in _PAPER:
+            raise ConfigError(f"the paper has settings for {', '.join(_PAPER)}, not for {data!r}")
+        printed = dict(_PAPER[data])
+        rounds = printed.pop("rounds")
+        form: dict[str, Any] = {
+            "epochs": 2 * rounds,
+            "pretrain_epochs": rounds,
+            "unlabeled_ratio": 1.0,
+            "unlabeled": "global",
+            "schedule": "constant",
+            "regularization": 0.0,
+            "generators": "both",
+            "fake_weight": 1.0,
+            "fake_ratio": 1.0,
+            "generator_epochs": 10.0,
+            "generator_learning_rate": printed["learning_rate"],
+            "conditional": False,
+            "output": "relu",
+            "constraint": "none",
+        }
+        return cls(**{**form, **printed, **changes})
+
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        valid: Interactions | None = None,
+        seed: int = 0,
+        run: Run | None = None,
+        pretrained: PUGMF | None = None,
+    ) -> Self:
+        """As every model's `fit`; a fitted PUGMF may take the place of the pre-training epochs."""
+        self._start: Params | None = None
+        if pretrained is not None:
+            if pretrained.users != train.users or pretrained.items != train.items:
+                raise ConfigError("the pre-trained model was fitted on other data; fit it on the same train part")
+            if pretrained.config.scorer != self.config.scorer:
+                raise ConfigError(
+                    f"the pre-trained model scores by {pretrained.config.scorer}, not {self.config.scorer}"
+                )
+            self._start = dict(pretrained._params)
+        try:
+            return super().fit(train, valid=valid, seed=seed, run=run)
+        finally:
+            self._start = None
+
+    def _fit(self, train_log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        self._train(train_log, valid, seed, run, start=self._start)
+
+    def _pretrain_epochs(self) -> int:
+        return 0 if self._start is not None else min(self.config.pretrain_epochs, self.config.epochs)
+
+    def _generator_settings(self) -> dict[str, Any]:
+        config = self.config
+        return {
+            "generators": config.generators,
+            "fake_weight": config.fake_weight,
+            "fake_ratio": config.fake_ratio,
+            "hidden": config.hidden,
+            "noise": config.noise,
+            "conditional": config.conditional,
+            "output": config.output,
+            "constraint": config.constraint,
+            "generator_loss": config.generator_loss,
+        }
+
+    def train_epoch(self, game: DiscriminatorGame, number: int) -> Record:
+        """One round of Algorithm 1; before that, pre-training epochs without generators."""
+        if number < self._pretrain_epochs():
+            return super().train_epoch(game, number) | {"phase": "pre-training"}
+        config = self.config
+        stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=True)
+        record: Record = {
+            "phase": "the game",
+            "loss": stats.loss,
+            "D(positive)": stats.d_positive,
+            "D(unlabeled)": stats.d_unlabeled,
+            "D(fake)": stats.d_fake,
+            "fake_norm": stats.fake_norm,
+        }
+        steps = round(config.generator_epochs * len(game.positives) / config.batch_size)
+        if config.generator_epochs > 0:
+            made = game.engine.train_generators(learning_rate=config.generator_learning_rate, steps=max(1, steps))
+            record["generator_loss"] = made.loss
+        return record

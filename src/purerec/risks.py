@@ -1,0 +1,128 @@
+"""The objectives of the paper, one function per equation, on the logits phi of the discriminator.
+
+D = sigmoid(phi), so the logistic loss needs no logarithm of a rounded probability:
+
+    L(D, 1) = -log D       = softplus(-phi)
+    L(D, 0) = -log(1 - D)  = softplus(phi)
+    L(D, 1) - L(D, 0)      = -phi             which makes the positive part of the PU risk linear
+
+All logits are one-dimensional, float32 or float64. Sums run in float64. Risks are means and are minimised;
+V(D)_1 and V(D)_2 are sums and are maximised, as in the paper. The engines have their own compiled or autograd
+form of the same formulas: this file is what they are tested against.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.errors import DataError
+
+Logits = npt.NDArray[np.floating]
+GeneratorLoss = Literal["nonsaturating", "saturating"]
+
+
+def softplus(phi: Logits) -> Logits:
+    """-log(1 - D) = log(1 + exp(phi)), shape and dtype of phi; neither end overflows."""
+    return np.logaddexp(phi, np.zeros_like(phi))
+
+
+def sigmoid(phi: Logits) -> Logits:
+    """D = 1 / (1 + exp(-phi)), shape and dtype of phi; exp only ever sees a number of at most 0."""
+    small: Logits = np.exp(-np.abs(phi))
+    return np.where(phi >= 0, 1, small) / (1 + small)
+
+
+def pn_risk(phi_p: Logits, phi_n: Logits, prior: float) -> float:
+    """PN risk, Eq. (PNrisk): prior R_p^+ + (1 - prior) R_n^-."""
+    return prior * _mean(softplus(-phi_p)) + (1 - prior) * _mean(softplus(phi_n))
+
+
+def pu_risk(phi_p: Logits, phi_u: Logits, prior: float) -> float:
+    """PU risk, Eq. (PUrisk): prior R_p^+ - prior R_p^- + R_u^-. Unbiased for the PN risk; may be negative."""
+    return -prior * _mean(phi_p) + _mean(softplus(phi_u))
+
+
+def nnpu_risk(phi_p: Logits, phi_u: Logits, prior: float) -> float:
+    """Non-negative PU risk, the max operator below Eq. (PUrisk): prior R_p^+ + max(0, R_u^- - prior R_p^-)."""
+    return prior * _mean(softplus(-phi_p)) + max(0.0, negative_risk(phi_p, phi_u, prior))
+
+
+def negative_risk(phi_p: Logits, phi_u: Logits, prior: float) -> float:
+    """R_u^- - prior R_p^-, the estimate of (1 - prior) R_n^-. Below 0 only when the model has overfitted."""
+    return _mean(softplus(phi_u)) - prior * _mean(softplus(phi_p))
+
+
+def nnpu_step_objective(phi_p: Logits, phi_u: Logits, prior: float) -> float:
+    """What a non-negative PU step descends on (Kiryo et al. 2017, Algorithm 1 with beta = 0, gamma = 1).
+
+    The PU risk while the negative part is sound. Once that part is below 0, the step climbs back: it descends
+    on minus the negative part and leaves the positive part alone. The clamped value would only stop there.
+    """
+    negative = negative_risk(phi_p, phi_u, prior)
+    return pu_risk(phi_p, phi_u, prior) if negative >= 0 else -negative
+
+
+def small_prior_risk(phi_p: Logits, phi_u: Logits) -> float:
+    """Limit of Eq. (PUrisk) / prior + log(prior) as prior -> 0, in the shifted logits phi' = phi - log(prior).
+
+    -mean_P phi' + mean_U exp(phi'): a density-ratio fit, least at phi' = log(p_p / p_u).
+    """
+    return -_mean(phi_p) + _mean(np.exp(phi_u))
+
+
+def v_d1(phi_p: Logits, prior: float) -> float:
+    """V(D)_1, Eq. (D_loss1): the sum over positives of prior log D - prior log(1 - D), that is prior * phi."""
+    return prior * _sum(phi_p)
+
+
+def v_d2(phi_u: Logits, phi_fake_item: Logits | None = None, phi_fake_user: Logits | None = None) -> float:
+    """V(D)_2, Eq. (D_loss2): the sum of log(1 - D) over unlabeled (u, i) and fakes (u, i') and (u', i)."""
+    parts = (phi_u, phi_fake_item, phi_fake_user)
+    return -sum(_sum(softplus(phi)) for phi in parts if phi is not None)
+
+
+def generator_objective(phi_fake: Logits, kind: GeneratorLoss = "nonsaturating") -> float:
+    """What a generator minimises: mean -log D (Algorithm 1) or mean log(1 - D) (Eq. final_objective).
+
+    Algorithm 1 gives the fakes label 1, which is the nonsaturating form; Eq. (final_objective) has the
+    saturating one, whose gradient is D itself: of the order of the prior wherever D sees through a fake.
+    """
+    return _mean(softplus(-phi_fake)) if kind == "nonsaturating" else -_mean(softplus(phi_fake))
+
+
+# --- Derivatives with respect to each logit: (n_p,) and (n_u,), or (n,) for the generator.
+
+
+def pn_gradient(phi_p: Logits, phi_n: Logits, prior: float) -> tuple[Logits, Logits]:
+    """Derivative of Eq. (PNrisk)."""
+    return -prior * sigmoid(-phi_p) / phi_p.size, (1 - prior) * sigmoid(phi_n) / phi_n.size
+
+
+def pu_gradient(phi_p: Logits, phi_u: Logits, prior: float) -> tuple[Logits, Logits]:
+    """Derivative of Eq. (PUrisk): the same push up on every positive, whatever its score."""
+    return np.full_like(phi_p, -prior / phi_p.size), sigmoid(phi_u) / phi_u.size
+
+
+def nnpu_gradient(phi_p: Logits, phi_u: Logits, prior: float) -> tuple[Logits, Logits]:
+    """Derivative of the non-negative PU step's objective."""
+    if negative_risk(phi_p, phi_u, prior) >= 0:
+        return pu_gradient(phi_p, phi_u, prior)
+    return prior * sigmoid(phi_p) / phi_p.size, -sigmoid(phi_u) / phi_u.size
+
+
+def generator_gradient(phi_fake: Logits, kind: GeneratorLoss = "nonsaturating") -> Logits:
+    """Derivative of the generator's objective: D - 1 (nonsaturating) or -D (saturating), over n."""
+    return -sigmoid(-phi_fake if kind == "nonsaturating" else phi_fake) / phi_fake.size
+
+
+def _mean(values: Logits) -> float:
+    if values.size == 0:
+        raise DataError("the risk of no samples is undefined; give at least one logit per term")
+    return float(np.mean(values, dtype=np.float64))
+
+
+def _sum(values: Logits) -> float:
+    return float(np.sum(values, dtype=np.float64))

@@ -1,0 +1,197 @@
+"""What a text file of interactions looks like: delimiter, header, and which column is which.
+
+Only the beginning of the file is looked at. Guesses can be overruled by the caller, and a wrong one ends in an
+error that shows the columns, never in a silent misreading.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from purerec.errors import ReadError
+
+Role = Literal["user", "item", "rating", "timestamp", "label"]
+ROLES: tuple[Role, ...] = ("user", "item", "rating", "timestamp", "label")
+
+_NAMES: dict[Role, str] = {
+    "user": """user userid uid uuid usr username customer customerid custid client clientid visitor visitorid
+        member memberid reviewer reviewerid account accountid person personid profile profileid buyer session
+        sessionid u""",
+    "item": """item itemid iid itm movie movieid film filmid product productid prod sku asin parentasin article
+        articleid track trackid song songid artist artistid book bookid isbn business businessid game gameid
+        anime animeid content contentid video videoid news newsid venue venueid poi poiid place placeid
+        recipe recipeid i""",
+    "rating": "rating ratings rate stars star score overall preference r",
+    "timestamp": """timestamp time ts t date datetime unixtime unixreviewtime reviewtime created createdat
+        eventtime ratedat when""",
+    "label": "title itemtitle movietitle itemname productname moviename label itemlabel",
+}
+KNOWN_NAMES: dict[Role, tuple[str, ...]] = {role: tuple(names.split()) for role, names in _NAMES.items()}
+"""Column names that are understood, the most telling first; compared without case, '_', '-' and spaces."""
+
+_DELIMITERS = ("::", "\t", ",", ";", "|", " ")
+_SUFFIX_DELIMITER = {".dat": "::", ".tsv": "\t", ".inter": "\t", ".rating": "\t"}
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$")
+CANONICAL_INTEGER = re.compile(r"(0|-?[1-9]\d{0,17})$")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How to read the file."""
+
+    delimiter: str
+    has_header: bool
+    names: tuple[str, ...]
+    """One per column of the file; 'column 1', ... where the file has no header"""
+    roles: dict[Role, int]
+    """Position of the column of each role that was found"""
+    sample: tuple[tuple[str, ...], ...]
+    """The first rows"""
+
+
+def sniff(
+    text: str,
+    *,
+    where: str,
+    suffix: str = "",
+    delimiter: str | None = None,
+    header: bool | None = None,
+    columns: dict[Role, str | int | None],
+    required: tuple[Role, ...] = ("user", "item"),
+) -> Layout:
+    """The layout of a file from its first complete lines."""
+    lines = [line for line in text.splitlines()[:200] if line.strip()]
+    if not lines:
+        raise ReadError(f"{where}: the file has no rows; give a file with one interaction per line")
+    delimiter = delimiter or _find_delimiter(lines, suffix)
+    rows = [split_line(line, delimiter) for line in lines]
+    if len(rows[0]) < 2:
+        raise ReadError(
+            f"{where}: row 1 has a single column ({_shorten(lines[0])!r}); at least a user and an item are "
+            "needed, separated by comma, tab, semicolon, '|' or '::'"
+        )
+    if header is None:
+        header = _has_header(rows, columns)
+    if header:
+        names = tuple(re.sub(r":[a-z_]+$", "", cell.strip()) for cell in rows[0])
+    else:
+        names = tuple(f"column {n}" for n in range(1, len(rows[0]) + 1))
+    body = tuple(tuple(row) for row in (rows[1:] if header else rows))
+    roles = find_roles(names, columns, where=where, named=header, body=body, required=required)
+    return Layout(delimiter, header, names, roles, body)
+
+
+def split_line(line: str, delimiter: str) -> list[str]:
+    """The fields of one line; quotes are understood except with '::'."""
+    if len(delimiter) > 1:
+        return line.split(delimiter)
+    return next(csv.reader(io.StringIO(line), delimiter=delimiter), [])
+
+
+def _find_delimiter(lines: Sequence[str], suffix: str) -> str:
+    expected = _SUFFIX_DELIMITER.get(suffix)
+    if expected is not None and expected in lines[0]:
+        return expected
+    head = lines[:50]
+    for delimiter in _DELIMITERS:
+        counts = {len(split_line(line, delimiter)) for line in head}
+        if len(counts) == 1 and counts != {1}:
+            return delimiter
+    # No delimiter splits all lines alike: some row is broken. Take the one of the first line, so that the
+    # reader can name the broken row.
+    return next((d for d in _DELIMITERS[:-1] if d in lines[0]), ",")
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", re.sub(r":[a-z_]+$", "", name.strip().lower()))
+
+
+def _has_header(rows: Sequence[Sequence[str]], columns: dict[Role, str | int | None]) -> bool:
+    first = [_normal(cell) for cell in rows[0]]
+    known = {name for names in KNOWN_NAMES.values() for name in names}
+    asked = {_normal(c) for c in columns.values() if isinstance(c, str)}
+    # 'book' or 'game' may be an item as well as a heading; 'book_id' may not.
+    telling = {"user", "item", "rating", "timestamp", "sku"} | {n for n in known if n.endswith("id")} | asked
+    if any(cell in telling for cell in first) or sum(cell in known for cell in first) * 2 > len(first):
+        return True
+    # A text cell above a column of numbers is a heading.
+    body = rows[1:20]
+    return bool(body) and any(
+        not _NUMBER.match(cell.strip()) and all(n < len(row) and _NUMBER.match(row[n].strip()) for row in body)
+        for n, cell in enumerate(rows[0])
+    )
+
+
+def find_roles(
+    names: Sequence[str],
+    columns: dict[Role, str | int | None],
+    *,
+    where: str,
+    named: bool = True,
+    body: Sequence[Sequence[str]] = (),
+    required: tuple[Role, ...] = ("user", "item"),
+) -> dict[Role, int]:
+    """Which column is which: as told, else by name, else (without a header) by position."""
+    roles: dict[Role, int] = {}
+    for role, asked in columns.items():
+        if asked is not None:
+            roles[role] = _position(names, asked, role, where, named)
+    if named:
+        for role in ROLES:
+            candidates = [n for n, name in enumerate(names) if _normal(name) in KNOWN_NAMES[role]]
+            free = [n for n in candidates if n not in roles.values()]
+            if role not in roles and free:
+                # The most telling name wins: 'user_id' over 'session'.
+                roles[role] = min(free, key=lambda n: KNOWN_NAMES[role].index(_normal(names[n])))
+    else:
+        _roles_by_position(roles, len(names), body, required)
+    for role in required:
+        if role not in roles:
+            there = ", ".join(repr(name) for name in names)
+            raise ReadError(
+                f"{where}: no column is recognised as the {role}; there are {there}; "
+                f"say which with {role}='NAME' (at the command line --{role} NAME)"
+            )
+    return roles
+
+
+def _roles_by_position(
+    roles: dict[Role, int], n_columns: int, body: Sequence[Sequence[str]], required: tuple[Role, ...]
+) -> None:
+    order = list(required)
+    if "user" not in required:
+        pass
+    elif n_columns == 3:
+        third = [row[2].strip() for row in body if len(row) > 2]
+        looks_like_time = all(_NUMBER.match(cell) is None or float(cell) > 1e8 for cell in third)
+        order.append("timestamp" if third and looks_like_time else "rating")
+    elif n_columns > 3:
+        order += ["rating", "timestamp"]
+    for n, role in enumerate(order):
+        if role not in roles and n not in roles.values():
+            roles[role] = n
+
+
+def _position(names: Sequence[str], asked: str | int, role: str, where: str, named: bool) -> int:
+    if isinstance(asked, int):
+        if 0 <= asked < len(names):
+            return asked
+        raise ReadError(f"{where}: {role}={asked} is not a column position; there are {len(names)} columns from 0")
+    for same in (lambda a, b: a == b, lambda a, b: _normal(a) == _normal(b)):
+        for n, name in enumerate(names):
+            if same(name, asked):
+                return n
+    if asked.isascii() and asked.isdigit() and not named and 1 <= int(asked) <= len(names):
+        return int(asked) - 1
+    there = ", ".join(repr(name) for name in names)
+    hint = "" if named else "; the file has no header, so give positions from 1, such as --user 1"
+    raise ReadError(f"{where}: there is no column {asked!r} for the {role}; there are {there}{hint}")
+
+
+def _shorten(text: str, width: int = 40) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."

@@ -1,0 +1,319 @@
+"""Splits: which interactions a model may learn from, which choose its settings, and which judge it once.
+
+Every method picks test rows out of the log; the validation part is then carved out of what is left, the same
+way. The three parts share vocabularies and have no pair in common, which is checked.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.errors import SplitError
+from purerec.interactions import Csr, Interactions, Mask
+from purerec.randomness import generator
+
+Method = Literal["official", "ratio", "leave_n_out", "temporal"]
+On = Literal["all", "positives"]
+_UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Train, validation and test parts of one log, and how they were made."""
+
+    train: Interactions
+    valid: Interactions | None
+    test: Interactions
+    made: dict[str, Any] = field(default_factory=dict)
+    """method, seed, parameters and sizes"""
+
+    def __post_init__(self) -> None:
+        parts = [part for part in (self.train, self.valid, self.test) if part is not None]
+        for part in parts[1:]:
+            if part.users != self.train.users or part.items != self.train.items:
+                raise SplitError("the parts of a split must share their user and item vocabularies")
+        merged = Csr.of(
+            np.concatenate([part.user_idx for part in parts]),
+            np.concatenate([part.item_idx for part in parts]),
+            self.train.shape,
+        )
+        shared = sum(len(part.pairs) for part in parts) - len(merged)
+        if shared:
+            raise SplitError(f"{shared:,} pairs are in more than one part; deduplicate() the data before splitting")
+
+    @cached_property
+    def full_train(self) -> Interactions:
+        """Train and validation together: what a final model is fitted on, once its settings are fixed."""
+        if self.valid is None:
+            return self.train
+        return _join(self.train, self.valid)
+
+    @property
+    def label(self) -> str:
+        """A short name that tells splits apart: 'u1', 'ratio test=0.2 seed=0'."""
+        parameters = self.made.get("parameters", {})
+        if self.made.get("method") == "official":
+            return f"u{parameters['fold']}"
+        settings = {**parameters, "seed": self.made.get("seed")}
+        return " ".join([self.made.get("method", "given"), *(f"{k}={v}" for k, v in settings.items())])
+
+    def describe(self) -> str:
+        """One line for people: how the split was made and how large the parts are."""
+        settings = ", ".join(f"{k} {v}" for k, v in self.made.get("parameters", {}).items() if v is not None)
+        sizes = f"train {len(self.train):,}"
+        if self.valid is not None:
+            sizes += f", valid {len(self.valid):,}"
+        method = self.made.get("method", "given")
+        detail = f"{method} ({settings})" if settings else method
+        return f"{detail}, seed {self.made.get('seed')}: {sizes}, test {len(self.test):,}"
+
+
+def split(
+    data: Interactions,
+    how: str = "auto",
+    *,
+    fold: int | None = None,
+    test: float | None = None,
+    n: int | None = None,
+    at: str | float | None = None,
+    on: On = "all",
+    valid: bool = True,
+    seed: int = 0,
+) -> Split:
+    """Split a log into train, validation and test.
+
+    how      official     ML-100k's u1 to u5 by row order (`fold`; also how="u1")
+             ratio        a random share `test` (0.2) of the rows
+             leave_n_out  `n` random rows of each user (users with n rows or fewer stay in train)
+             temporal     rows from the time `at` on (a date or seconds), or the latest share `test`,
+                          or the last `n` of each user
+             auto         the data set's own split if it has one, else ratio
+    on       'all': all rows are split, and the threshold for positives applies afterwards, as in the paper;
+             'positives': only positive rows can be held out
+    """
+    how, fold = _resolve(data, how, fold)
+    if how == "auto":
+        how, n = _default_for(data, n)
+    if how not in get_args(Method):
+        raise SplitError(f"there is no split {how!r}; choose auto, {', '.join(get_args(Method))}, or u1 to u5")
+    _check_parameters(how, fold=fold, test=test, n=n, at=at, on=on)
+    log = data.deduplicate()
+    picker = _Picker(log, how, fold=fold, test=test, n=n, at=at)
+    eligible = np.ones(len(log), dtype=np.bool_) if on == "all" else log.is_positive
+    test_mask = picker.pick(eligible, generator(seed, "split"), of_train=False)
+    rest = ~test_mask
+    valid_mask = np.zeros(len(log), dtype=np.bool_)
+    if valid:
+        valid_mask = picker.pick(eligible & rest, generator(seed, "split/valid"), of_train=True)
+    train_mask = rest & ~valid_mask
+    for what, mask in (("train", train_mask), ("test", test_mask)):
+        if not mask.any():
+            raise SplitError(f"the {what} part of the {how} split would be empty; {_remedy(how, what)}")
+    if not log.positives.indptr[-1] or not (test_mask & log.is_positive).any():
+        raise SplitError(f"the test part of the {how} split has no positives; hold out more or lower the threshold")
+    parameters = {"fold": fold, "test": picker.test_share, "n": n, "at": at, "on": None if on == "all" else on}
+    made: dict[str, Any] = {
+        "method": how,
+        "seed": seed,
+        "parameters": {k: v for k, v in parameters.items() if v is not None},
+        "rows": len(data),
+        "duplicates_dropped": len(data) - len(log),
+        "train": int(train_mask.sum()),
+        "valid": int(valid_mask.sum()),
+        "test": int(test_mask.sum()),
+    }
+    valid_part = log.subset(valid_mask) if valid_mask.any() else None
+    return Split(log.subset(train_mask), valid_part, log.subset(test_mask), made)
+
+
+def _resolve(data: Interactions, how: str, fold: int | None) -> tuple[str, int | None]:
+    match = re.fullmatch(r"u([1-5])", how)
+    if match:
+        if fold is not None and fold != int(match[1]):
+            raise SplitError(f"how={how!r} and fold={fold} contradict each other")
+        how, fold = "official", int(match[1])
+    if how == "auto" and _is_ml_100k(data):
+        how = "official"
+    if how == "official":
+        fold = 1 if fold is None else fold
+        if not _is_ml_100k(data):
+            raise SplitError(
+                f"the official split goes by ML-100k's 100,000 rows, and '{data.name}' has {len(data):,}; "
+                "use ratio, leave_n_out or temporal"
+            )
+    return how.replace("-", "_"), fold
+
+
+def _is_ml_100k(data: Interactions) -> bool:
+    return data.name == "ml-100k" and len(data) == 100_000
+
+
+def _default_for(data: Interactions, n: int | None) -> tuple[str, int | None]:
+    """The paper's split of ML-1M and Yelp; a random fifth of anything else."""
+    paper = {"ml-1m": 10, "yelp": 5}
+    if data.name in paper:
+        return "leave_n_out", n if n is not None else paper[data.name]
+    return "ratio", n
+
+
+def _check_parameters(
+    how: str, *, fold: int | None, test: float | None, n: int | None, at: str | float | None, on: str
+) -> None:
+    used = {
+        "official": {"fold"},
+        "ratio": {"test"},
+        "leave_n_out": {"n"},
+        "temporal": {"test", "n", "at"},
+    }[how]
+    given = {k for k, v in {"fold": fold, "test": test, "n": n, "at": at}.items() if v is not None}
+    if given - used:
+        raise SplitError(
+            f"the {how} split does not use {', '.join(sorted(given - used))}; it uses {', '.join(sorted(used))}"
+        )
+    if how == "temporal" and len(given) > 1:
+        raise SplitError(f"the temporal split takes one of at, test and n, not {' and '.join(sorted(given))}")
+    if how == "leave_n_out" and n is None:
+        raise SplitError("the leave_n_out split needs n, the number of interactions to hold out per user")
+    if test is not None and not 0 < test < 1:
+        raise SplitError(f"test must be a share between 0 and 1, not {test!r}")
+    if n is not None and n < 1:
+        raise SplitError(f"n must be at least 1, not {n!r}")
+    if fold is not None and not 1 <= fold <= 5:
+        raise SplitError(f"fold must be 1 to 5, not {fold!r}")
+    if on not in get_args(On):
+        raise SplitError(f"on must be 'all' or 'positives', not {on!r}")
+
+
+def _remedy(how: str, what: str) -> str:
+    if how == "leave_n_out":
+        return "choose a smaller n" if what == "test" else "choose a larger n"
+    return "choose another share or time point"
+
+
+class _Picker:
+    """Picks the rows to hold out, for the test part and again, from what is left, for the validation part."""
+
+    def __init__(
+        self,
+        log: Interactions,
+        how: str,
+        *,
+        fold: int | None,
+        test: float | None,
+        n: int | None,
+        at: str | float | None,
+    ) -> None:
+        self.log, self.how, self.fold, self.n = log, how, fold, n
+        self.test_share = test
+        if test is None and (how == "ratio" or (how == "temporal" and n is None and at is None)):
+            self.test_share = 0.2
+        self.at = None if at is None else _time_point(at, log)
+        if how == "temporal" and log.timestamp is None:
+            raise SplitError(
+                f"the temporal split needs timestamps, and '{log.name}' has none; use ratio or leave_n_out"
+            )
+
+    def pick(self, eligible: Mask, rng: np.random.Generator, *, of_train: bool) -> Mask:
+        rows = np.flatnonzero(eligible)
+        if self.how == "official" and not of_train:
+            assert self.fold is not None
+            return _mask(len(eligible), np.arange(20_000 * (self.fold - 1), 20_000 * self.fold))
+        if self.how in ("official", "ratio"):
+            share = self.test_share if self.test_share is not None else 0.2
+            held = rng.permutation(rows)[: round(share * len(rows))]
+        elif self.how == "leave_n_out":
+            held = self._per_user(rows, rng.permutation(len(rows)))
+        elif self.n is not None:
+            assert self.log.timestamp is not None
+            # Equal times are ordered by row: the later row is the later interaction.
+            held = self._per_user(rows, np.argsort(np.argsort(-self.log.timestamp[rows][::-1], kind="stable"))[::-1])
+        else:
+            held = self._after(rows, of_train)
+        return _mask(len(eligible), held)
+
+    def _per_user(self, rows: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The first n rows of each user in the given order; all rows of a user with n or fewer stay."""
+        assert self.n is not None
+        user = self.log.user_idx[rows]
+        by_user = np.lexsort((order, user))
+        counts = np.bincount(user, minlength=self.log.n_users)
+        position = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        taken = (position < self.n) & (counts[user[by_user]] > self.n)
+        return rows[by_user[taken]]
+
+    def _after(self, rows: npt.NDArray[np.int64], of_train: bool) -> npt.NDArray[np.int64]:
+        assert self.log.timestamp is not None
+        times = self.log.timestamp[rows]
+        if self.at is not None and not of_train:
+            point = self.at
+        else:
+            # By value, not by row, so that equal times never fall on both sides.
+            share = self.test_share if self.test_share is not None else 0.2
+            point = int(np.quantile(times, 1 - share, method="higher"))
+        return rows[times >= point]
+
+
+def _mask(n: int, rows: npt.NDArray[np.int64]) -> Mask:
+    mask = np.zeros(n, dtype=np.bool_)
+    mask[rows] = True
+    return mask
+
+
+def _time_point(at: str | float, log: Interactions) -> int:
+    per_second = _UNITS_PER_SECOND[log.time_unit]
+    if isinstance(at, str) and not re.fullmatch(r"\d+(\.\d+)?", at):
+        try:
+            moment = datetime.fromisoformat(at)
+        except ValueError:
+            raise SplitError(f"at={at!r} is neither a date such as 2024-05-01 nor seconds since 1970") from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * per_second)
+    return round(float(at) * per_second)
+
+
+def _join(first: Interactions, second: Interactions) -> Interactions:
+    def both(a: Any, b: Any) -> Any:
+        return None if a is None or b is None else np.concatenate([a, b])
+
+    return replace(
+        first,
+        user_idx=both(first.user_idx, second.user_idx),
+        item_idx=both(first.item_idx, second.item_idx),
+        rating=both(first.rating, second.rating),
+        timestamp=both(first.timestamp, second.timestamp),
+    )
+
+
+def save_split(split: Split, path: str | PathLike[str]) -> Path:
+    """Write a split, with its data, to a folder that `load_split` reads."""
+    from purerec import storing
+
+    parts = [split.train, *([split.valid] if split.valid is not None else []), split.test]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = _join(whole, part)
+    facts, tensors = storing.pack_interactions(whole)
+    sizes = [len(part) for part in parts]
+    manifest = {"data": facts, "made": split.made, "sizes": sizes}
+    return storing.write_folder(path, kind="split", manifest=manifest, tensors=tensors)
+
+
+def load_split(path: str | PathLike[str]) -> Split:
+    """Read a split that `save_split` wrote."""
+    from purerec import storing
+
+    stored = storing.read_folder(path, kind="split")
+    whole = storing.unpack_interactions(stored.manifest["data"], stored.tensors)
+    ends = np.cumsum(stored.manifest["sizes"])
+    parts = [whole.subset(np.arange(start, end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    return Split(parts[0], parts[1] if len(parts) == 3 else None, parts[-1], stored.manifest["made"])

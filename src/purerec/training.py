@@ -1,0 +1,331 @@
+"""How a fit is run: epochs, validation, early stopping, limits, checkpoints, progress. No model maths.
+
+A model hands over a `Game`: something that can train one epoch, tell its state as arrays and take it back. The
+loop here does the rest. A resumed run ends in the same bits as one that was never stopped, because the state is
+complete and every random draw depends on counters in it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec import storing
+from purerec.errors import ConfigError, DivergedError, MissingExtraError, StoreError
+
+State = dict[str, npt.NDArray[Any]]
+Record = dict[str, Any]
+Callback = Callable[[Record], None]
+
+_EXPLODED = 1e6
+"""Norms beyond this are no embeddings any more."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a fit may do besides learning. The result depends on none of it, except the time limit."""
+
+    progress: bool = False
+    """Show a progress bar on standard error."""
+    time_limit_s: float | None = None
+    """Stop after the epoch in which this is reached."""
+    checkpoint: Path | None = None
+    """Folder for checkpoints."""
+    checkpoint_epochs: int = 10
+    """Write one every so many epochs."""
+    checkpoint_minutes: float = 5.0
+    """Write one also when this has passed since the last."""
+    resume: bool = False
+    """Go on from the checkpoint, if there is one."""
+    log: Path | None = None
+    """File for one JSON line per epoch."""
+    tensorboard: Path | None = None
+    """Folder for TensorBoard (extra `report`)."""
+    callbacks: tuple[Callback, ...] = ()
+    """Called with the record of each epoch."""
+
+
+class Game(Protocol):
+    """What a model hands over to be trained."""
+
+    def epoch(self, number: int) -> Record:
+        """Train epoch `number` (from 0) and tell about it: loss, norms, whatever is worth a curve."""
+        ...
+
+    def state(self) -> State:
+        """Everything that the next epoch depends on."""
+        ...
+
+    def restore(self, state: State, number: int) -> None:
+        """Back to the state before epoch `number`."""
+        ...
+
+
+@dataclass
+class History:
+    """One record per epoch, and which epoch was the best."""
+
+    records: list[Record] = field(default_factory=list)
+    best_epoch: int | None = None
+    best_metric: float = -math.inf
+    stopped: str = "all epochs done"
+
+    def curve(self, name: str) -> list[tuple[int, float]]:
+        """(epoch, value) of one quantity, where it was recorded and finite."""
+        found = [(r["epoch"], r[name]) for r in self.records if r.get(name) is not None]
+        return [(epoch, float(value)) for epoch, value in found if math.isfinite(float(value))]
+
+
+def train(
+    game: Game,
+    *,
+    epochs: int,
+    run: Run,
+    identity: Mapping[str, Any],
+    validate: Callable[[], float] | None = None,
+    metric: str = "P@5",
+    validate_every: int = 5,
+    patience: int | None = None,
+    remedy: str = "lower learning_rate",
+) -> History:
+    """Train for `epochs`, or until validation has not improved for `patience` evaluations of it.
+
+    `identity` (model, settings, seed, data) is kept with checkpoints: they can only be resumed by the same run.
+    With patience, the weights of the best validation come back at the end.
+    """
+    history, best, start = History(), None, 0
+    checkpoints = _Checkpoints(run, identity)
+    if run.resume and run.checkpoint is not None:
+        found = checkpoints.read()
+        if found is not None:
+            start, history, state, best = found
+            game.restore(state, start)
+    began = last_saved = time.perf_counter()
+    bad_rounds = _rounds_since_best(history)
+    number = start - 1
+    with (
+        _interruptible(run) as interrupted,
+        _log(run, start) as write,
+        _progress(run, epochs, start, metric) as show,
+    ):
+        for number in range(start, epochs):
+            record = {"epoch": number, **game.epoch(number)}
+            _check_diverged(record, remedy)
+            if validate is not None and ((number + 1) % validate_every == 0 or number + 1 == epochs):
+                record[metric] = value = float(validate())
+                if value > history.best_metric:
+                    history.best_metric, history.best_epoch, bad_rounds = value, number, 0
+                    best = _copy(game.state()) if patience is not None else None
+                else:
+                    bad_rounds += 1
+            record["seconds"] = round(time.perf_counter() - began, 4)
+            history.records.append(record)
+            write(record)
+            show(record)
+            for callback in run.callbacks:
+                callback(record)
+            if interrupted():
+                checkpoints.write(game, number + 1, history, best)
+                raise KeyboardInterrupt(f"after epoch {number}; {checkpoints.how_to_resume()}")
+            if patience is not None and bad_rounds >= patience:
+                history.stopped = f"no better {metric} in {patience} validations"
+                break
+            if run.time_limit_s is not None and time.perf_counter() - began >= run.time_limit_s:
+                history.stopped = f"time limit of {run.time_limit_s:g} s"
+                break
+            due = (number + 1) % run.checkpoint_epochs == 0
+            if due or time.perf_counter() - last_saved > 60 * run.checkpoint_minutes:
+                checkpoints.write(game, number + 1, history, best)
+                last_saved = time.perf_counter()
+    if best is not None and history.best_epoch is not None:
+        game.restore(best, history.best_epoch + 1)
+    return history
+
+
+def _rounds_since_best(history: History) -> int:
+    if history.best_epoch is None:
+        return 0
+    measured = [r["epoch"] for r in history.records if any("@" in key or key in ("MAP", "MRR") for key in r)]
+    return sum(epoch > history.best_epoch for epoch in measured)
+
+
+def _copy(state: State) -> State:
+    return {name: np.array(array, copy=True) for name, array in state.items()}
+
+
+def _check_diverged(record: Record, remedy: str) -> None:
+    for name, value in record.items():
+        if name == "loss" and not math.isfinite(value):
+            raise DivergedError(f"epoch {record['epoch']}: the {name} is {value}; {remedy}")
+        if name.endswith("_norm") and name != "fake_norm" and not value < _EXPLODED:
+            raise DivergedError(f"epoch {record['epoch']}: the {name} is {value:.3g}; {remedy}")
+
+
+# ---------------------------------------------------------------------- checkpoints
+
+
+class _Checkpoints:
+    def __init__(self, run: Run, identity: Mapping[str, Any]) -> None:
+        self.folder = run.checkpoint
+        self.identity = json.loads(json.dumps(identity))
+
+    def write(self, game: Game, number: int, history: History, best: State | None, *, done: bool = False) -> None:
+        if self.folder is None:
+            return
+        tensors = {f"now.{name}": array for name, array in game.state().items()}
+        tensors |= {f"best.{name}": array for name, array in (best or {}).items()}
+        manifest = {
+            "identity": self.identity,
+            "next_epoch": number,
+            "records": history.records,
+            "best_epoch": history.best_epoch,
+            "best_metric": history.best_metric if history.best_epoch is not None else None,
+            "stopped": history.stopped,
+        }
+        storing.write_folder(self.folder, kind="checkpoint", manifest=manifest, tensors=tensors)
+
+    def read(self) -> tuple[int, History, State, State | None] | None:
+        assert self.folder is not None
+        if not self.folder.exists():
+            return None
+        stored = storing.read_folder(self.folder, kind="checkpoint")
+        for name, value in self.identity.items():
+            before = stored.manifest["identity"].get(name)
+            if before != value:
+                raise StoreError(
+                    f"{self.folder}: the checkpoint is of another run ({name} was {_brief(before)}, now "
+                    f"{_brief(value)}); resume with the same settings, or remove it"
+                )
+        facts = stored.manifest
+        history = History(facts["records"], facts["best_epoch"], stopped=facts["stopped"])
+        if facts["best_metric"] is not None:
+            history.best_metric = facts["best_metric"]
+        now = {n.removeprefix("now."): a for n, a in stored.tensors.items() if n.startswith("now.")}
+        best = {n.removeprefix("best."): a for n, a in stored.tensors.items() if n.startswith("best.")}
+        return facts["next_epoch"], history, now, best or None
+
+    def how_to_resume(self) -> str:
+        return f"saved in {self.folder}: the same command with --resume goes on from there"
+
+
+@contextmanager
+def _interruptible(run: Run) -> Iterator[Callable[[], bool]]:
+    """With checkpoints, the first Ctrl-C waits for the end of the epoch, so that its work can be saved."""
+    if run.checkpoint is None or threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    asked = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+
+    def remember(signum: int, frame: Any) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, before)  # a second one stops at once
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# ---------------------------------------------------------------------- telling about it
+
+
+@contextmanager
+def _log(run: Run, start: int) -> Iterator[Callback]:
+    """One JSON line per epoch, and TensorBoard, where asked for."""
+    writers: list[Callback] = []
+    file = None
+    if run.log is not None:
+        try:
+            run.log.parent.mkdir(parents=True, exist_ok=True)
+            file = run.log.open("a" if start else "w", encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot write the log {run.log}: {error.strerror}") from None
+        stream = file
+
+        def write_line(record: Record) -> None:
+            stream.write(json.dumps({k: v if _finite(v) else None for k, v in record.items()}) + "\n")
+            stream.flush()
+
+        writers.append(write_line)
+    board = None
+    if run.tensorboard is not None:
+        board = _tensorboard(run.tensorboard)
+        writers.append(board)
+    try:
+
+        def write_all(record: Record) -> None:
+            for write in writers:
+                write(record)
+
+        yield write_all
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _finite(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _tensorboard(folder: Path) -> Callback:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise MissingExtraError("tensorboard", "report,torch", purpose="writing TensorBoard logs") from None
+    writer: Any = SummaryWriter(str(folder))
+
+    def write(record: Record) -> None:
+        for name, value in record.items():
+            if name != "epoch" and isinstance(value, int | float):
+                writer.add_scalar(name, value, record["epoch"])
+        writer.flush()
+
+    return write
+
+
+def _progress(run: Run, epochs: int, start: int, metric: str) -> AbstractContextManager[Callback]:
+    if not run.progress:
+        return nullcontext(lambda record: None)
+    return _bar(epochs, start, metric)
+
+
+@contextmanager
+def _bar(epochs: int, start: int, metric: str) -> Iterator[Callback]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}{task.fields[score]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("fitting", total=epochs, completed=start, loss="-", score="")
+
+        def show(record: Record) -> None:
+            fields: dict[str, Any] = {"loss": f"{record.get('loss', math.nan):.4f}"}
+            if metric in record:
+                fields["score"] = f"  {metric} {record[metric]:.4f}"
+            bar.update(task, advance=1, description=str(record.get("phase", "fitting")), **fields)
+
+        yield show

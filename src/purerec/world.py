@@ -1,0 +1,486 @@
+"""A synthetic world whose true relevance is known, because in real logs nobody knows what was merely not seen.
+
+Three things are kept apart. Relevance: rho(u, i) = sigmoid(affinity <p_u, q_i> + quality_i + c), with c chosen
+so that its mean is the wanted prior; whether a pair *is* relevant is one coin per pair. Exposure: item i comes
+before user u with probability e(u, i) = 1 - exp(-rate_u w_i), where w falls with a popularity rank that has
+nothing to do with relevance. The log: relevant AND exposed. So an unobserved pair is either irrelevant or
+unseen, and the world can say which.
+
+Coins are a hash of (seed, user, item), so the truth of any pair can be computed again and none is stored. Users
+are made one at a time, and items are visited by jumping from one possible exposure to the next, so time goes
+with the exposed pairs and memory with the observed ones; no user-item matrix is ever formed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from purerec.compiled import kernel
+from purerec.errors import ConfigError
+from purerec.interactions import F32, I32, I64, Interactions, Mask, Vocabulary
+from purerec.randomness import generator, key64
+from purerec.sampling import splitmix64
+
+if TYPE_CHECKING:
+    from purerec.splitting import Split
+
+F64 = npt.NDArray[np.float64]
+
+_HELPERS = ("purerec.sampling",)
+_CALIBRATION_PAIRS = 1 << 20
+"""Pairs that the two unknown constants are fitted on; worlds up to this size are fitted exactly."""
+_BLOCK_CELLS = 1 << 24
+_PER_USER = 20
+_S11, _ONE = np.uint64(11), np.uint64(1)
+
+
+@dataclass(frozen=True)
+class WorldSettings:
+    """What a world is made from; checked at construction."""
+
+    users: int = 1000
+    items: int = 500
+    dim: int = 8
+    """Length of the latent vectors that true taste consists of."""
+    prior: float = 0.05
+    """Mean of the true relevance over all pairs: the class prior that PU learning asks for."""
+    exposure: float = 1.0
+    """Popularity bias: w falls as rank**-exposure. 0 shows every item equally often."""
+    interactions: int | None = None
+    """Expected length of the log. None: 20 a user, but no more than half of what is relevant."""
+    affinity: float = 2.0
+    """Deviation of the personal part of the relevance logit; 0 leaves only item quality."""
+    quality: float = 0.5
+    """Deviation of the item's part of the relevance logit."""
+    activity: float = 0.5
+    """Deviation of the logarithm of a user's exposure rate; 0 makes all users equally active."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("users", "items", "dim"):
+            _check_whole(name, getattr(self, name), 1, 2**31 - 1)
+        if self.interactions is not None:
+            _check_whole("interactions", self.interactions, 1, 2**40)
+        _check_number("prior", self.prior, 0.0, 1.0, open_ends=True)
+        for name, most in (("exposure", 4.0), ("affinity", 20.0), ("quality", 20.0), ("activity", 4.0)):
+            _check_number(name, getattr(self, name), 0.0, most)
+        relevant = self.prior * self.users * self.items
+        if self.interactions is not None and self.interactions > 0.95 * relevant:
+            raise ConfigError(
+                f"interactions={self.interactions:,} cannot be observed where about {relevant:,.0f} pairs are "
+                f"relevant; ask for at most {int(0.95 * relevant):,}, or raise prior, users or items"
+            )
+
+    @property
+    def expected(self) -> float:
+        """Expected number of observed interactions."""
+        if self.interactions is not None:
+            return float(self.interactions)
+        return min(float(_PER_USER * self.users), 0.5 * self.prior * self.users * self.items)
+
+
+def _check_whole(name: str, value: Any, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+        raise ConfigError(f"{name} must be a whole number of {least} to {most:,}, not {value!r}")
+
+
+def _check_number(name: str, value: Any, least: float, most: float, *, open_ends: bool = False) -> None:
+    number = not isinstance(value, bool) and isinstance(value, int | float | np.number)
+    if not (number and math.isfinite(value) and (least < value < most if open_ends else least <= value <= most)):
+        between = f"strictly between {least:g} and {most:g}" if open_ends else f"from {least:g} to {most:g}"
+        raise ConfigError(f"{name} must be a number {between}, not {value!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A log, and the truth behind it. Ids are the internal indices: user 7 is `user_idx` 7."""
+
+    settings: WorldSettings
+    observed: Interactions
+    """The log: relevant and exposed, one row a pair, by user and then by item."""
+    user_factors: F32
+    """(n_users, dim) p_u"""
+    item_factors: F32
+    """(n_items, dim) affinity times q_i"""
+    item_bias: F32
+    """(n_items,) quality_i + c"""
+    item_weight: F64
+    """(n_items,) w_i, of mean 1"""
+    user_rate: F64
+    """(n_users,)"""
+
+    def __post_init__(self) -> None:
+        for array in (self.user_factors, self.item_factors, self.item_bias, self.item_weight, self.user_rate):
+            array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"World({self.settings}, observed={self.observed!r})"
+
+    @property
+    def n_users(self) -> int:
+        return self.settings.users
+
+    @property
+    def n_items(self) -> int:
+        return self.settings.items
+
+    def relevance(self, user_idx: npt.ArrayLike) -> F32:
+        """True probability of relevance, the best score there is: (len(user_idx), n_items) float32."""
+        user = self._checked(user_idx)
+        out = np.empty((len(user), self.n_items), dtype=np.float32)
+        _fill_relevance(self.user_factors, self.item_factors, self.item_bias, user, out)
+        return out
+
+    def truth(self, user_idx: npt.ArrayLike) -> Mask:
+        """Whether each item is relevant, seen or not: (len(user_idx), n_items) bool."""
+        user = self._checked(user_idx)
+        out = np.empty((len(user), self.n_items), dtype=np.bool_)
+        key = key64(self.settings.seed, "world.relevance")
+        _fill_truth(self.user_factors, self.item_factors, self.item_bias, key, user, out)
+        return out
+
+    def exposure(self, user_idx: npt.ArrayLike) -> F32:
+        """Probability that each item came before the user, the propensity: (len(user_idx), n_items) float32."""
+        rate = self.user_rate[self._checked(user_idx)]
+        return (-np.expm1(-rate[:, None] * self.item_weight)).astype(np.float32)
+
+    def exposed(self, user_idx: npt.ArrayLike) -> Mask:
+        """Whether each item did come before the user, relevant or not: (len(user_idx), n_items) bool."""
+        user = self._checked(user_idx)
+        out = np.zeros((len(user), self.n_items), dtype=np.bool_)
+        _, indptr, items = _observe(self, user, relevant_only=False)
+        out[np.repeat(np.arange(len(user)), np.diff(indptr)), items] = True
+        return out
+
+    def hidden(self, *, users: int | None = 1000, seed: int = 0) -> Interactions:
+        """What a recommender should find: relevant pairs that were not observed, with the log's vocabularies.
+
+        Of so many users drawn at random (None: of all; then it has about prior * n_users * n_items rows). As a
+        test set beside the log as train it judges by the truth, not by what happened to be shown.
+        """
+        if users is not None:
+            _check_whole("users", users, 1, 2**31 - 1)
+        chosen = np.arange(self.n_users)
+        if users is not None and users < self.n_users:
+            rng = generator(seed, "world.hidden")
+            chosen = np.sort(rng.choice(self.n_users, size=users, replace=False))
+        pairs = self.observed.pairs
+        user_parts, item_parts = [], []
+        step = max(1, _BLOCK_CELLS // self.n_items)
+        for start in range(0, len(chosen), step):
+            block = chosen[start : start + step]
+            truth = self.truth(block)
+            for row, user in enumerate(block):
+                truth[row, pairs.row(int(user))] = False
+            row_idx, item_idx = np.nonzero(truth)
+            user_parts.append(block[row_idx].astype(np.int32))
+            item_parts.append(item_idx.astype(np.int32))
+        return Interactions(
+            self.observed.users,
+            self.observed.items,
+            np.concatenate(user_parts),
+            np.concatenate(item_parts),
+            name=f"{self.observed.name}-hidden",
+        )
+
+    def true_split(self, *, users: int | None = 1000, seed: int = 0) -> Split:
+        """Train on all of the log, test on what is `hidden`: for `evaluate` against the truth."""
+        from purerec.splitting import Split
+
+        test = self.hidden(users=users, seed=seed)
+        made = {"method": "truth", "seed": seed, "parameters": {"users": users}, "rows": len(self.observed)}
+        return Split(self.observed, None, test, {**made, "train": len(self.observed), "test": len(test)})
+
+    def _checked(self, user_idx: npt.ArrayLike) -> I64:
+        user = np.atleast_1d(np.asarray(user_idx))
+        if user.dtype.kind not in "iu" and user.size:
+            raise ConfigError(f"user_idx must be whole numbers, not {user.dtype}")
+        if user.size and not (int(user.min()) >= 0 and int(user.max()) < self.n_users):
+            raise ConfigError(f"user_idx must lie from 0 to {self.n_users - 1}, not {user.min()} to {user.max()}")
+        return user.astype(np.int64)
+
+
+def make_world(
+    *,
+    users: int = 1000,
+    items: int = 500,
+    dim: int = 8,
+    prior: float = 0.05,
+    exposure: float = 1.0,
+    interactions: int | None = None,
+    affinity: float = 2.0,
+    quality: float = 0.5,
+    activity: float = 0.5,
+    seed: int = 0,
+    name: str = "world",
+) -> World:
+    """A world with these settings; `WorldSettings` says what each means. The same settings give the same bits.
+
+    The prior is the exact mean of the relevance in worlds of up to a million pairs, and so is the expected
+    length of the log. In larger ones both constants are fitted on a million pairs, which leaves a deviation of
+    about half a percent.
+    """
+    settings = WorldSettings(users, items, dim, prior, exposure, interactions, affinity, quality, activity, seed)
+    rng = generator(seed, "world.factors")
+    user_factors = rng.standard_normal((users, dim), dtype=np.float32)
+    item_factors = rng.standard_normal((items, dim), dtype=np.float32)
+    item_factors *= np.float32(affinity / math.sqrt(dim))  # so that the personal part has deviation `affinity`
+    item_bias = rng.standard_normal(items, dtype=np.float32) * np.float32(quality)
+    item_weight: F64 = np.power(1.0 + rng.permutation(items), -float(exposure), dtype=np.float64)
+    item_weight /= item_weight.mean()
+    user_rate = np.exp(activity * rng.standard_normal(users))
+    user_rate /= user_rate.mean()
+
+    user_idx, item_idx, cells = _calibration_pairs(settings, item_weight)
+    logit = np.empty(len(user_idx))
+    _fill_logits(user_factors, item_factors, item_bias, user_idx, item_idx, logit)
+    centre = math.log(prior / (1.0 - prior))
+    low, high = centre - float(logit.max()) - 1.0, centre - float(logit.min()) + 1.0
+    shift = _increasing_root(lambda c: float(np.dot(cells, _sigmoid(logit + c))), prior, low, high)
+    item_bias += np.float32(shift)
+
+    relevance = cells * _sigmoid(logit + shift)
+    pull = user_rate[user_idx] * item_weight[item_idx]
+    share = settings.expected / (float(users) * items)
+    log_rate = _increasing_root(
+        lambda c: float(np.dot(relevance, -np.expm1(-math.exp(c) * pull))), share, -60.0, 60.0
+    )
+    user_rate *= math.exp(log_rate)
+
+    # A log is needed to be a World, and the world to make the log: the first holds none of it.
+    vocabularies = (
+        Vocabulary(pl.Series(np.arange(users, dtype=np.int64)), "user"),
+        Vocabulary(pl.Series(np.arange(items, dtype=np.int64)), "item"),
+    )
+    nothing = Interactions(*vocabularies, np.zeros(0, np.int32), np.zeros(0, np.int32), name=name)
+    empty = World(settings, nothing, user_factors, item_factors, item_bias, item_weight, user_rate)
+    user, indptr, item = _observe(empty, np.arange(users, dtype=np.int64), relevant_only=True)
+    log = Interactions(*vocabularies, np.repeat(user.astype(np.int32), np.diff(indptr)), item, name=name)
+    return World(settings, log, user_factors, item_factors, item_bias, item_weight, user_rate)
+
+
+def setting_names() -> tuple[str, ...]:
+    """What `make_world` takes, for error messages and help texts."""
+    return tuple(f.name for f in fields(WorldSettings))
+
+
+# ---------------------------------------------------------------------- the two unknown constants
+
+
+def _calibration_pairs(settings: WorldSettings, item_weight: F64) -> tuple[I64, I64, F64]:
+    """Pairs and the share of all cells that each stands for (the shares sum to about 1)."""
+    users, items = settings.users, settings.items
+    if users * items <= _CALIBRATION_PAIRS:
+        cell = np.arange(users * items, dtype=np.int64)
+        return cell // items, cell % items, np.full(len(cell), 1.0 / len(cell))
+    rng = generator(settings.seed, "world.calibration")
+    n = _CALIBRATION_PAIRS
+    # Every user equally often. Half of the items by weight: with a strong bias a handful of them gets most of
+    # the exposure, and a uniform sample would hardly meet those.
+    user_idx = np.arange(n, dtype=np.int64) * users // n
+    by_weight = np.cumsum(item_weight)
+    drawn = np.searchsorted(by_weight, rng.random(n // 2) * by_weight[-1])
+    item_idx = np.concatenate([rng.integers(0, items, n - n // 2), np.minimum(drawn, items - 1)])
+    rng.shuffle(item_idx)
+    return user_idx, item_idx, 1.0 / (n * (0.5 + 0.5 * item_weight[item_idx]))
+
+
+def _sigmoid(logit: F64) -> F64:
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * logit))  # this form cannot overflow
+
+
+def _increasing_root(function: Callable[[float], float], target: float, low: float, high: float) -> float:
+    """Where an increasing positive function takes the value: false position (Illinois) on its logarithm.
+
+    Not from scipy.optimize, whose import alone takes longer than to make a small world.
+    """
+    goal = math.log(target)
+
+    def gap(x: float) -> float:
+        return math.log(max(function(x), 1e-300)) - goal
+
+    at_low, at_high = gap(low), gap(high)
+    if at_high <= 0.0:
+        return high
+    side = 0
+    for _ in range(200):
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        if not low < middle < high:
+            middle = 0.5 * (low + high)
+        value = gap(middle)
+        if abs(value) < 1e-9 or high - low < 1e-12:
+            break
+        if value < 0.0:
+            low, at_low = middle, value
+            at_high *= 0.5 if side < 0 else 1.0
+            side = -1
+        else:
+            high, at_high = middle, value
+            at_low *= 0.5 if side > 0 else 1.0
+            side = 1
+    return middle
+
+
+# ---------------------------------------------------------------------- kernels
+
+
+def _observe(world: World, user: I64, *, relevant_only: bool) -> tuple[I64, I64, I32]:
+    """CSR of what was exposed (and is relevant) to each of these users: (users, indptr, items)."""
+    settings = world.settings
+    by_rank = np.argsort(-world.item_weight, kind="stable").astype(np.int32)
+    expected = settings.expected * len(user) / settings.users if relevant_only else 0.0
+    out = np.empty(int(1.02 * expected + 6.0 * math.sqrt(expected)) + settings.items, dtype=np.int32)
+    indptr = np.zeros(len(user) + 1, dtype=np.int64)
+    done = 0
+    while True:
+        done = _fill_observed(
+            world.user_factors,
+            world.item_factors,
+            world.item_bias,
+            by_rank,
+            world.item_weight[by_rank],
+            world.user_rate,
+            key64(settings.seed, "world.exposure"),
+            key64(settings.seed, "world.relevance"),
+            relevant_only,
+            user,
+            done,
+            indptr,
+            out,
+        )
+        if done == len(user):
+            break
+        # The next user may not fit; in place, so that the peak stays near the final size.
+        out.resize(int(len(out) * 1.25) + settings.items, refcheck=False)
+    out.resize(int(indptr[-1]), refcheck=False)
+    return user, indptr, out
+
+
+@kernel(depends_on=_HELPERS)
+def _uniform(key: np.uint64, counter: np.uint64) -> float:
+    """In [0, 1), from 53 bits."""
+    return np.float64(splitmix64(key, counter) >> _S11) * 1.1102230246251565e-16
+
+
+@kernel(depends_on=_HELPERS)
+def _logit(user_factors: F32, item_factors: F32, item_bias: F32, u: int, i: int) -> float:
+    # One order of summation everywhere, so that the truth is the same whichever way it is asked for.
+    x = item_bias[i]
+    for k in range(user_factors.shape[1]):
+        x += user_factors[u, k] * item_factors[i, k]
+    return np.float64(x)
+
+
+@kernel(depends_on=_HELPERS)
+def _is_relevant(coin: float, logit: float) -> bool:
+    """coin < sigmoid(logit). Most coins fail even the upper bound that a piece of the series of exp gives."""
+    if logit < 0.0:
+        y = -logit
+        if coin * (2.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0))))) > 1.0:
+            return False
+    return coin * (1.0 + math.exp(-logit)) < 1.0
+
+
+@kernel(depends_on=_HELPERS)
+def _fill_logits(user_factors: F32, item_factors: F32, item_bias: F32, user: I64, item: I64, out: F64) -> None:
+    for n in range(len(user)):
+        out[n] = _logit(user_factors, item_factors, item_bias, user[n], item[n])
+
+
+@kernel(depends_on=_HELPERS)
+def _fill_relevance(user_factors: F32, item_factors: F32, item_bias: F32, user: I64, out: F32) -> None:
+    for n in range(len(user)):
+        for i in range(len(item_bias)):
+            logit = _logit(user_factors, item_factors, item_bias, user[n], i)
+            out[n, i] = 1.0 / (1.0 + math.exp(-logit))
+
+
+@kernel(depends_on=_HELPERS)
+def _fill_truth(user_factors: F32, item_factors: F32, item_bias: F32, key: np.uint64, user: I64, out: Mask) -> None:
+    for n in range(len(user)):
+        row = splitmix64(key, np.uint64(user[n]))
+        for i in range(len(item_bias)):
+            logit = _logit(user_factors, item_factors, item_bias, user[n], i)
+            out[n, i] = _is_relevant(_uniform(row, np.uint64(i)), logit)
+
+
+@kernel()
+def _sort(values: I32, start: int, stop: int) -> None:
+    """Shell's sort, in place: project kernels allocate nothing, and numba's own sort does."""
+    gap = (stop - start) // 2
+    while gap > 0:
+        for at in range(start + gap, stop):
+            value = values[at]
+            hole = at
+            while hole - gap >= start and values[hole - gap] > value:
+                values[hole] = values[hole - gap]
+                hole -= gap
+            values[hole] = value
+        gap = 1 if gap == 2 else gap * 5 // 11
+
+
+@kernel(depends_on=_HELPERS)
+def _fill_observed(
+    user_factors: F32,
+    item_factors: F32,
+    item_bias: F32,
+    by_rank: I32,
+    weight: F64,
+    user_rate: F64,
+    exposure_key: np.uint64,
+    relevance_key: np.uint64,
+    relevant_only: bool,
+    user: I64,
+    first: int,
+    indptr: I64,
+    out: I32,
+) -> int:
+    """Users from number `first` on, as many as surely fit; how many are done. Items ascend within a user.
+
+    Independent coins of probability 1 - exp(-rate w_j) over items of falling weight, without tossing all: as if
+    the weight stayed at that of the last item looked at, the next exposure comes after a geometric jump; the
+    item met there is kept with the ratio of its own probability to the assumed one (Miller and Hagberg 2011).
+    """
+    n_items = len(by_rank)
+    n = indptr[first]
+    for done in range(first, len(user)):
+        if n + n_items > len(out):
+            return done
+        u = user[done]
+        stream = splitmix64(exposure_key, np.uint64(u))
+        row = splitmix64(relevance_key, np.uint64(u))
+        counter = np.uint64(0)
+        start = n
+        last = 0
+        rank = 0
+        while True:
+            pull = user_rate[u] * weight[last]
+            jump = -math.log(1.0 - _uniform(stream, counter)) / pull
+            if not jump < n_items - rank:
+                break
+            rank += int(jump)
+            i = by_rank[rank]
+            keep = True
+            if relevant_only:
+                coin = _uniform(row, np.uint64(i))
+                keep = _is_relevant(coin, _logit(user_factors, item_factors, item_bias, u, i))
+            if keep:  # two in twenty at most: the dearer question comes second
+                ratio = math.expm1(-user_rate[u] * weight[rank]) / math.expm1(-pull)
+                if _uniform(stream, counter + _ONE) < ratio:
+                    out[n] = i
+                    n += 1
+            counter += _ONE + _ONE
+            last = rank
+            rank += 1
+            if rank == n_items:
+                break
+        _sort(out, start, n)
+        indptr[done + 1] = n
+    return len(user)

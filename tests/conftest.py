@@ -1,0 +1,55 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from purerec.interactions import Interactions
+
+ROOT = Path(__file__).parents[1]
+
+
+def lacking(what: str) -> NoReturn:
+    """A test cannot run here: skipped with a reason, but failed in CI, where everything must be there."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what}, and CI must have it")
+    pytest.skip(what)
+
+
+def need(package: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        lacking(f"{package} is not installed")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with the paper's data sets."""
+    folder = Path(os.environ.get("PUREREC_DATA", ROOT.parent / "shared" / "data"))
+    if not (folder / "ml-100k" / "u.data").exists():
+        lacking("the data sets are not on this machine (set PUREREC_DATA)")
+    return folder
+
+
+@pytest.fixture
+def tiny() -> Interactions:
+    """Six rows with ratings and times, one pair twice."""
+    return Interactions.from_columns(
+        ["ann", "ann", "bob", "bob", "cat", "ann"],
+        [10, 20, 10, 30, 20, 10],
+        rating=[5, 3, 4, 4, 2, 1],
+        timestamp=[1, 2, 3, 4, 5, 6],
+        name="tiny",
+    )
+
+
+def checkerboard(n: int = 20) -> Interactions:
+    """Even users like even items, odd users odd ones; of each user's items the one beside them is missing."""
+    user, item = np.nonzero(np.add.outer(np.arange(n), np.arange(n)) % 2 == 0)
+    keep = user != item
+    return Interactions.from_columns(user[keep], item[keep], name="checkerboard")

@@ -1,0 +1,211 @@
+"""What every registered model promises."""
+
+import contextlib
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import purerec as pr
+from conftest import checkerboard
+from purerec.errors import ConfigError, DataError, NotFittedError, StoreError, UnknownIdError
+from purerec.models import REGISTRY, load_model, make_model, model_class
+
+QUICK: dict[str, dict[str, object]] = {}
+"""Settings that make a model quick on the tiny data here; empty for most."""
+
+every_model = pytest.mark.parametrize("name", REGISTRY)
+
+
+def make(name):
+    return make_model(name, **QUICK.get(name, {}))
+
+
+@pytest.fixture(scope="module")
+def board():
+    return checkerboard()
+
+
+@pytest.fixture(scope="module")
+def fitted(board):
+    cache = {}
+
+    def get(name):
+        if name not in cache:
+            cache[name] = make(name).fit(board, seed=0)
+        return cache[name]
+
+    return get
+
+
+def scores(model):
+    return model.score(np.arange(len(model.users)))
+
+
+@every_model
+def test_scores_are_finite_float32_of_the_right_shape(name, fitted, board):
+    found = scores(fitted(name))
+    assert found.shape == board.shape
+    assert found.dtype == np.float32
+    assert np.isfinite(found).all()
+
+
+@every_model
+def test_same_seed_same_scores(name, fitted, board):
+    np.testing.assert_array_equal(scores(make(name).fit(board, seed=0)), scores(fitted(name)))
+
+
+@every_model
+def test_save_and_load_give_identical_scores(name, fitted, tmp_path):
+    model = fitted(name)
+    again = load_model(model.save(tmp_path / "m", metrics={"P@5": 0.5}))
+    np.testing.assert_array_equal(scores(again), scores(model))
+    assert again.config == model.config
+    assert again.fitted_on == model.fitted_on
+    assert again.recommend([3], k=4).equals(model.recommend([3], k=4))
+
+
+@every_model
+def test_structure_of_a_checkerboard_is_learned(name, fitted):
+    model = fitted(name)
+    if not model.personalised:
+        pytest.skip("not personalised")
+    found = model.recommend(k=1)
+    # The one item left of a user's own colour.
+    right = (found["user"] == found["item"]).mean()
+    assert right >= 0.9
+
+
+@every_model
+def test_factors_are_the_scores(name, fitted):
+    model = fitted(name)
+    parts = model.factors()
+    if parts is None:
+        pytest.skip("not a dot-product model")
+    product = parts.users @ parts.items.T
+    if parts.item_bias is not None:
+        product = product + parts.item_bias
+    found = scores(model)
+    # Scores may differ from the product by a constant per user, which ranks nothing.
+    shift = (found - product).mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, product + shift, rtol=1e-4, atol=1e-4)
+
+
+@every_model
+def test_refit_forgets(name, board):
+    model = make(name).fit(board.subset(np.arange(50)), seed=0)
+    np.testing.assert_array_equal(scores(model.fit(board, seed=0)), scores(make(name).fit(board, seed=0)))
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("user", "item"),
+    [
+        ([1, 1, 1], [1, 2, 3]),
+        ([1, 2, 3], [1, 1, 1]),
+        ([1], [1]),
+    ],
+    ids=["single user", "single item", "single pair"],
+)
+def test_degenerate_data_is_fitted_or_refused_in_words(name, user, item):
+    data = pr.Interactions.from_columns(user, item)
+    with contextlib.suppress(DataError):
+        assert np.isfinite(scores(make(name).fit(data, seed=0))).all()
+
+
+@every_model
+def test_a_user_without_positives_gets_a_list(name):
+    data = pr.Interactions.from_columns(
+        np.repeat(np.arange(6), 3), (np.arange(18) * 5) % 7, rating=[5] * 15 + [1] * 3, positive_rating=4
+    )
+    found = make(name).fit(data, seed=0).recommend([5], k=3)
+    assert len(found) == 3
+    assert np.isfinite(found["score"].to_numpy()).all()
+
+
+@every_model
+def test_input_is_not_changed(name, board):
+    before = board.fingerprint, board.positives.indices.copy()
+    make(name).fit(board, seed=1)
+    del board.__dict__["fingerprint"]
+    assert board.fingerprint == before[0]
+    np.testing.assert_array_equal(board.positives.indices, before[1])
+
+
+@every_model
+def test_recommendations_leave_out_what_is_seen(name, fitted, board):
+    found = fitted(name).recommend(k=5)
+    seen = set(
+        zip(board.users.take(board.user_idx).to_list(), board.items.take(board.item_idx).to_list(), strict=True)
+    )
+    assert not seen & set(zip(found["user"].to_list(), found["item"].to_list(), strict=True))
+    assert found["rank"].to_list()[:5] == [1, 2, 3, 4, 5]
+    assert fitted(name).recommend([0], k=100)["item"].n_unique() == 20 - board.positives.counts[0]
+
+
+@every_model
+def test_unknown_and_misused(name, fitted):
+    with pytest.raises(UnknownIdError, match="recommend_for"):
+        fitted(name).recommend(["nobody"])
+    with pytest.raises(NotFittedError, match="fit"):
+        make(name).score([0])
+    with pytest.raises(ConfigError, match="no setting 'colour'"):
+        make_model(name, colour=3)
+    with pytest.raises(ConfigError, match="k must be"):
+        fitted(name).recommend([0], k=0)
+    with pytest.raises(DataError, match="user indices"):
+        fitted(name).score([10**6])
+
+
+@every_model
+def test_score_is_thread_safe(name, fitted):
+    model, expected = fitted(name), scores(fitted(name))
+    wrong = []
+
+    def work():
+        for _ in range(20):
+            wrong.append(not np.array_equal(scores(model), expected))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not any(wrong)
+
+
+@every_model
+def test_a_person_who_was_not_there(name, fitted):
+    model = fitted(name)
+    try:
+        found = model.recommend_for([0, 2, 4, 6], k=6)
+    except ConfigError:
+        pytest.skip("cannot recommend for new people yet")
+    assert not set(found["item"].to_list()) & {0, 2, 4, 6}
+    if model.personalised:
+        assert all(item % 2 == 0 for item in found["item"].to_list()[:4])
+    with pytest.warns(UserWarning, match="left out of the history: 'Alien'"):
+        model.recommend_for(["Alien", 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(model.recommend_for([], k=3)) == 3
+
+
+@every_model
+def test_every_setting_is_documented_and_bounded(name):
+    for setting, field in model_class(name).config_class.model_fields.items():
+        assert field.description, f"{name}.{setting} has no docstring"
+
+
+def test_a_model_of_another_version_is_refused(fitted, tmp_path):
+    import json
+
+    folder = fitted("itempop").save(tmp_path / "m")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "model": "oracle"}))
+    with pytest.raises(StoreError, match="does not know"):
+        load_model(folder)
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "config": {"magic": 1}}))
+    with pytest.raises(StoreError, match="does not fit this version"):
+        load_model(folder)

@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purerec.errors import SplitError, StoreError
+from purerec.interactions import Interactions
+from purerec.reading import read
+from purerec.splitting import Split, load_split, save_split, split
+
+
+def log(n_users=30, n_items=40, rows=600, seed=0, **kwargs):
+    rng = np.random.default_rng(seed)
+    return Interactions.from_columns(
+        rng.integers(0, n_users, rows),
+        rng.integers(0, n_items, rows),
+        rating=rng.integers(1, 6, rows),
+        timestamp=rng.integers(0, 10**6, rows),
+        **kwargs,
+    )
+
+
+def rows_of(part):
+    return set(zip(part.user_idx.tolist(), part.item_idx.tolist(), strict=True))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([("ratio", {}), ("leave_n_out", {"n": 3}), ("temporal", {}), ("temporal", {"n": 2})]),
+    st.integers(0, 100),
+)
+def test_parts_cover_the_data_and_are_disjoint(method, seed):
+    how, parameters = method
+    data = log(seed=seed)
+    parts = split(data, how, seed=seed, **parameters)
+    sets = [rows_of(p) for p in (parts.train, parts.valid, parts.test)]
+    assert set.union(*sets) == rows_of(data)
+    assert sum(map(len, sets)) == len(data.deduplicate())
+    assert rows_of(parts.full_train) == sets[0] | sets[1]
+    assert parts.test.users is parts.train.users
+
+
+def test_same_seed_same_split_other_seed_other_split():
+    data = log()
+    a, b, c = (split(data, "ratio", seed=s).test.item_idx.tolist() for s in (1, 1, 2))
+    assert a == b
+    assert a != c
+
+
+def test_ratio_sizes():
+    parts = split(log(rows=1000, n_items=5000), "ratio", test=0.25)
+    assert len(parts.test) == pytest.approx(250, abs=3)
+    assert parts.made["parameters"] == {"test": 0.25}
+
+
+def test_leave_n_out_takes_n_of_each_user_that_has_more():
+    data = log()
+    parts = split(data, "leave_n_out", n=4)
+    had = np.bincount(data.deduplicate().user_idx, minlength=data.n_users)
+    held = np.bincount(parts.test.user_idx, minlength=data.n_users)
+    np.testing.assert_array_equal(held, np.where(had > 4, 4, 0))
+
+
+def test_last_n_are_the_latest():
+    data = log()
+    parts = split(data, "temporal", n=2, valid=False)
+    for user in range(data.n_users):
+        before = parts.train.timestamp[parts.train.user_idx == user]
+        after = parts.test.timestamp[parts.test.user_idx == user]
+        assert len(after) == 2
+        assert before.max() <= after.min()
+
+
+def test_equal_times_are_ordered_by_row():
+    data = Interactions.from_columns([1, 1, 1], [1, 2, 3], timestamp=[5, 5, 5])
+    parts = split(data, "temporal", n=1, valid=False)
+    assert parts.test.items.take(parts.test.item_idx).to_list() == [3]
+
+
+def test_global_time_point_never_looks_ahead():
+    parts = split(log(), "temporal")
+    assert parts.train.timestamp.max() < parts.valid.timestamp.min()
+    assert parts.valid.timestamp.max() < parts.test.timestamp.min()
+    dated = split(log(), "temporal", at="1970-01-08", valid=False)
+    assert dated.test.timestamp.min() >= 7 * 86400 > dated.train.timestamp.max()
+
+
+def test_only_positives_can_be_held_out():
+    parts = split(log().with_positives(4), "ratio", on="positives")
+    assert parts.test.rating.min() >= 4
+    assert parts.train.rating.min() == 1
+
+
+def test_official_is_by_row_order(data_dir):
+    data = read(data_dir / "ml-100k" / "u.data", positive_rating=4, name="ml-100k")
+    parts = split(data, "u1")
+    assert len(parts.test) == 20_000
+    assert (np.diff(parts.test.positives.indptr) > 0).sum() == 456
+    assert parts.full_train.n_positives == 44_140
+    assert parts.label == "u1"
+    second = split(data, "official", fold=2)
+    np.testing.assert_array_equal(second.test.user_idx, data.user_idx[20_000:40_000])
+    assert split(data).label == "u1"
+
+
+@pytest.mark.parametrize(
+    ("how", "parameters", "message"),
+    [
+        ("weekly", {}, "there is no split 'weekly'"),
+        ("official", {}, "use ratio, leave_n_out or temporal"),
+        ("u1", {"fold": 2}, "contradict"),
+        ("ratio", {"test": 1.5}, "between 0 and 1"),
+        ("ratio", {"n": 3}, "does not use n"),
+        ("leave_n_out", {}, "needs n"),
+        ("leave_n_out", {"n": 0}, "at least 1"),
+        ("leave_n_out", {"n": 1000}, "smaller n"),
+        ("temporal", {"at": "soon"}, "neither a date"),
+        ("temporal", {"at": "2050-01-01"}, "would be empty"),
+        ("temporal", {"n": 1, "test": 0.1}, "one of at, test and n"),
+        ("ratio", {"on": "some"}, "'all' or 'positives'"),
+    ],
+)
+def test_impossible_splits_say_why(how, parameters, message):
+    with pytest.raises(SplitError, match=message):
+        split(log(), how, **parameters)
+
+
+def test_temporal_needs_times():
+    with pytest.raises(SplitError, match="needs timestamps"):
+        split(Interactions.from_columns([1, 2], [1, 2]), "temporal")
+
+
+def test_overlapping_parts_are_refused():
+    data = log()
+    with pytest.raises(SplitError, match="more than one part"):
+        Split(data, None, data)
+    with pytest.raises(SplitError, match="share their"):
+        Split(data, None, log(seed=5, n_users=10))
+
+
+def test_save_and_load(tmp_path):
+    parts = split(log(name="mine").with_positives(4), "leave_n_out", n=2, seed=3)
+    again = load_split(save_split(parts, tmp_path / "split"))
+    assert again.made == parts.made
+    for name in ("train", "valid", "test"):
+        assert getattr(again, name).fingerprint == getattr(parts, name).fingerprint
+    with pytest.raises(StoreError, match="does not exist"):
+        load_split(tmp_path / "nothing")
