@@ -56,9 +56,7 @@ def main() -> None:
     for n_users, n_items, n_positive in SIZES:
         indptr, indices = random_positives(n_users, n_items, n_positive)
         rng = np.random.default_rng(1)
-        users = np.repeat(np.arange(n_users), np.diff(indptr))[rng.integers(0, indices.size, n)].astype(
-            np.int32
-        )
+        users = np.repeat(np.arange(n_users), np.diff(indptr))[rng.integers(0, indices.size, n)].astype(np.int32)
         bound = best_rate(lambda r=rng, high=n_items: r.integers(0, high, n, dtype=np.int32), n)
         for name, memory_mb in (("bitmap", 256.0), ("bloom", 0.0)):
             sampler = UnlabeledSampler(indptr, indices, n_items, memory_mb=memory_mb, full_users="skip")

@@ -33,9 +33,9 @@ def measure(millions: float) -> dict[str, Any]:
     first_s = time.perf_counter() - start
     before_mb = peak_mb()
     users = int(USERS_PER_MILLION * millions)
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     world = make_world(users=users, items=ITEMS, interactions=int(millions * 1e6))
-    seconds = time.perf_counter() - start
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
     log = world.observed
     return {
         "users": users,
@@ -43,6 +43,7 @@ def measure(millions: float) -> dict[str, Any]:
         "wanted": int(millions * 1e6),
         "interactions": len(log),
         "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu_seconds, 2),
         "million_per_s": round(len(log) / seconds / 1e6, 2),
         "peak_rss_mb": round(peak_mb()),
         "extra_mb": round(peak_mb() - before_mb),
@@ -67,7 +68,8 @@ def main() -> None:
         if not given.json:
             row = rows[-1]
             print(
-                f"{row['interactions']:>11,} of {row['users']:,} x {row['items']:,}: {row['seconds']:6.2f} s, "
+                f"{row['interactions']:>11,} of {row['users']:,} x {row['items']:,}: {row['seconds']:6.2f} s "
+                f"({row['cpu_seconds']:.2f} s of the processor), "
                 f"{row['peak_rss_mb']} MB in all, {row['extra_mb']} MB of it for the world"
             )
     if given.json:

@@ -345,6 +345,17 @@ def test_damaged_cache_is_fetched_again(
     assert (folder / "titles.tsv").read_bytes() == TITLES
 
 
+def test_titles_that_cannot_be_mended_do_not_stop_us(server: Server, with_toy: Any, caplog: Any) -> None:
+    with_toy(toy(zip_at(server)))
+    (catalog.fetch("toy", progress=False) / "titles.tsv").write_bytes(b"?")
+    server.content.clear()
+    for offline in (True, False):
+        data = catalog.load("toy", progress=False, offline=offline)
+        assert data.n_interactions == 3
+        assert data.item_labels is None
+    assert "going on without titles" in caplog.text
+
+
 def test_offline_lists_the_sources(server: Server, with_toy: Any, own_cache: Path) -> None:
     with_toy(toy(zip_at(server), Wheel("toy==1", "0" * 64, (), lambda members: members)))
     with pytest.raises(FetchError) as caught:
@@ -378,7 +389,7 @@ def lying_bomb() -> bytes:
     [
         (
             zipped(**{"toy/titles.tsv": TITLES, "toy/toy.tsv": RATINGS[:-1]}),
-            "is damaged or another file: sha256",
+            "zip: toy.tsv is damaged or another file: sha256",
         ),
         (
             zipped(**{"toy/titles.tsv": TITLES, "toy/toy.tsv": RATINGS, "../evil": b"x"}),

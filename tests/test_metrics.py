@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from conftest import need
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import need
 from purerec import metrics
 from purerec.errors import ConfigError
 from purerec.metrics import DEFAULT_METRICS, parse
@@ -76,12 +76,13 @@ def random_rankings(n_users: int = 60, n_items: int = 80) -> tuple[np.ndarray, n
         order = rng.permutation(n_items)
         relevant = rng.choice(n_items, n, replace=False)
         ranks.append(np.flatnonzero(np.isin(order, relevant)) + 1)
-        qrels[f"u{user}"] = {f"i{item}": 1 for item in relevant.tolist()}
-        runs[f"u{user}"] = {f"i{item}": float(n_items - place) for place, item in enumerate(order.tolist())}
+        qrels[f"u{user:03}"] = {f"i{item}": 1 for item in relevant.tolist()}
+        runs[f"u{user:03}"] = {f"i{item}": float(n_items - place) for place, item in enumerate(order.tolist())}
     indptr = np.cumsum([0, *(len(r) for r in ranks)])
     return np.concatenate(ranks), indptr, qrels, runs
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_agreement_with_ranx() -> None:
     need("ranx")
@@ -114,7 +115,7 @@ def test_agreement_with_ir_measures() -> None:
         kind, *k = name.split("@")
         theirs = {row.query_id: row.value for row in ir_measures.iter_calc([measure], qrels, runs)}
         values = parse("@".join([ours[kind], *k])).of_ranks(ranks, indptr)
-        expected = [theirs[f"u{user}"] for user in range(len(values))]
+        expected = [theirs[f"u{user:03}"] for user in range(len(values))]
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-9, err_msg=name)
 
 

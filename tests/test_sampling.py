@@ -46,9 +46,7 @@ def assert_fits(counts: npt.NDArray[np.int64], expected: npt.NDArray[np.float64]
     memory_mb=st.sampled_from([256.0, 0.0]),
 )
 @settings(max_examples=60, deadline=None)
-def test_never_an_observed_pair(
-    n_users: int, n_items: int, density: float, seed: int, memory_mb: float
-) -> None:
+def test_never_an_observed_pair(n_users: int, n_items: int, density: float, seed: int, memory_mb: float) -> None:
     observed = random_matrix(n_users, n_items, density, seed % 1000)
     sampler = UnlabeledSampler(*csr(observed), n_items, memory_mb=memory_mb, full_users="skip")
     full = observed.all(axis=1)
@@ -98,9 +96,7 @@ def test_the_fallback_over_pairs_is_uniform(memory_mb: float) -> None:
 @FILTERS
 @pytest.mark.parametrize("touches", ["few", "all but two of the popular ones"])
 def test_popular_items_come_in_proportion(memory_mb: float, touches: str) -> None:
-    observed = random_matrix(200, 40, 1.0, 3) & (
-        np.random.default_rng(3).random((200, 40)) < np.linspace(0, 1, 40)
-    )
+    observed = random_matrix(200, 40, 1.0, 3) & (np.random.default_rng(3).random((200, 40)) < np.linspace(0, 1, 40))
     observed[0] = False
     observed[0, 3 : 5 if touches == "few" else 38] = True
     sampler = UnlabeledSampler(*csr(observed), 40, memory_mb=memory_mb)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 import tracemalloc
 
@@ -175,6 +178,21 @@ def test_same_settings_same_bits() -> None:
     np.testing.assert_array_equal(first.truth(range(500)), second.truth(range(500)))
     other = make_world(users=500, items=300, seed=12)
     assert other.observed.fingerprint != first.observed.fingerprint
+
+
+def test_the_number_of_threads_does_not_matter() -> None:
+    code = "from purerec.world import make_world as m; print(m(users=3000, items=1000).observed.fingerprint)"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert found == {make_world(users=3000, items=1000).observed.fingerprint + "\n"}
 
 
 def test_a_small_buffer_gives_the_same_log(monkeypatch: pytest.MonkeyPatch) -> None:

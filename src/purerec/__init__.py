@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from purerec.models import load_model as load_model
     from purerec.models import make_model as make_model
     from purerec.models.base import Recommender as Recommender
+    from purerec.models.gmf import GMF as GMF
     from purerec.models.itempop import ItemPop as ItemPop
+    from purerec.models.pugmf import PUGMF as PUGMF
+    from purerec.models.pure import PURE as PURE
     from purerec.reading import read as read
     from purerec.reading import read_labels as read_labels
     from purerec.splitting import Split as Split
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
+    "GMF": "models.gmf",
+    "PUGMF": "models.pugmf",
+    "PURE": "models.pure",
     "Evaluation": "evaluating",
     "Interactions": "interactions",
     "ItemPop": "models.itempop",

@@ -6,6 +6,7 @@ Exit codes: 0 done, 2 wrong use or bad input (one line that says what is wrong a
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import warnings
@@ -58,8 +59,8 @@ def _run() -> int:
     except PurerecError as error:
         console.fail(str(error))
         return 2
-    except (KeyboardInterrupt, typer.Abort):
-        console.err.print("interrupted")
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        console.err.print(f"interrupted {stop}".strip())
         return 1
     except MemoryError:
         console.fail("out of memory; lower --memory-mb, or use fewer users, items or dimensions")
@@ -269,6 +270,18 @@ def fit(
     out: Annotated[Path, typer.Option("--out", help="Folder to write the fitted model to.")],
     set_: SetOpt = None,
     seed: SeedOpt = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted fit.")
+    ] = False,
+    early_stopping: Annotated[
+        bool,
+        typer.Option("--early-stopping", help="Find the number of epochs on a validation part, then refit on all."),
+    ] = False,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after this.")
+    ] = None,
+    log: Annotated[Path | None, typer.Option("--log", help="File for one JSON line per epoch.")] = None,
+    tensorboard: Annotated[Path | None, typer.Option("--tensorboard", help="Folder for TensorBoard.")] = None,
     split: Annotated[
         str | None,
         typer.Option("--split", help="Fit on the train part of this split only.", rich_help_panel="Split"),
@@ -285,29 +298,39 @@ def fit(
     titles: Titles = None,
     encoding: Encoding = "utf-8",
 ) -> None:
-    """Fit a model and write it to a folder.
+    """Fit a model and write it to a folder, with a report.
 
     Examples:
-      purerec fit clicks.csv --model itempop --out model
-      purerec fit ml-100k --model itempop --split u1 --out model
+      purerec fit clicks.csv --model pure --out model
+      purerec fit ml-100k --model pure --set dim=8 --split u1 --out model
+      purerec fit clicks.csv --model pure --out model --resume
     """
+    from purerec.experiments import fit_with_early_stopping
     from purerec.models import make_model
+    from purerec.reporting.fit import fit_report
+    from purerec.storing import check_target
     from purerec.training import Run
 
+    check_target(out)  # before the work, not after
     recommender = make_model(model, **_settings(set_))
-    log = _load(
-        data,
-        user=user,
-        item=item,
-        rating=rating,
-        timestamp=timestamp,
-        min_rating=min_rating,
-        titles=titles,
-        encoding=encoding,
+    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
+    data_log = _load(data, **where, min_rating=min_rating, titles=titles, encoding=encoding)
+    train = data_log if split is None else _split(data_log, split, n, test, at, split_seed).full_train
+    checkpoint = out.with_name(out.name + ".checkpoint")
+    options = Run(
+        progress=console.err.is_terminal,
+        checkpoint=checkpoint,
+        resume=resume,
+        time_limit_s=time_limit,
+        log=log,
+        tensorboard=tensorboard,
     )
-    train = log if split is None else _split(log, split, n, test, at, split_seed).full_train
-    recommender.fit(train, seed=seed, run=Run(progress=console.err.is_terminal))
-    folder = recommender.save(out)
+    if early_stopping:
+        fit_with_early_stopping(recommender, train, seed=seed, options=options)
+    else:
+        recommender.fit(train, seed=seed, run=options)
+    folder = recommender.save(out, files={"report.html": fit_report(recommender).encode()})
+    shutil.rmtree(checkpoint, ignore_errors=True)
     facts = recommender.fitted_on
     console.say(
         f"{model} fitted on {facts['positives']:,} positives of {facts['users']:,} users and {facts['items']:,} "

@@ -8,7 +8,7 @@ part goes into the stamp. Where no cache folder can be written, kernels are comp
 from __future__ import annotations
 
 import hashlib
-import sys
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,8 +26,8 @@ _njit: Any = numba.njit
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def kernel(*, depends_on: tuple[str, ...] = ()) -> Callable[[F], F]:
-    """Compile a function; `depends_on` names the modules (already imported) whose helpers it calls.
+def kernel(*, depends_on: tuple[str, ...] = (), inner: bool = False) -> Callable[[F], F]:
+    """Compile a function; `depends_on` names the modules whose helpers it calls.
 
     - `error_model="numpy"`: the check for division by zero would stop vectorisation.
     - `_nrt=False`: a kernel may not allocate, and in return its helpers take tuples of arrays without counting
@@ -35,6 +35,8 @@ def kernel(*, depends_on: tuple[str, ...] = ()) -> Callable[[F], F]:
     - no fastmath: a NaN has to stay a NaN, so that a run that diverges can be told.
     """
     options = {"error_model": "numpy", "nogil": True, "_nrt": False}
+    if inner:
+        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
     def compile_(function: F) -> F:
         try:
@@ -52,5 +54,6 @@ def kernel(*, depends_on: tuple[str, ...] = ()) -> Callable[[F], F]:
 def _digest(modules: tuple[str, ...]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name in (__name__, *modules):
-        digest.update(Path(str(sys.modules[name].__file__)).read_bytes())
+        spec = importlib.util.find_spec(name)
+        digest.update(Path(str(spec and spec.origin)).read_bytes())
     return digest.hexdigest()

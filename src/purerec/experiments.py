@@ -6,7 +6,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ import numpy as np
 from purerec.comparing import Row, compare
 from purerec.errors import ConfigError, DataError
 from purerec.evaluating import Evaluation, Protocol, evaluate
+from purerec.interactions import Interactions
 from purerec.models import make_model, model_class
 from purerec.models.base import Recommender
 from purerec.splitting import Split
+from purerec.splitting import split as make_split
 from purerec.training import Run
 
 
@@ -78,6 +80,22 @@ def run(
     result = evaluate(recommender, split, protocol=protocol, seed=seed, **evaluation)
     done = time.perf_counter()
     return Result(split.train.name, split, recommender, seed, result, fitted - start, done - fitted, peak_rss_mb())
+
+
+def fit_with_early_stopping(
+    model: Recommender, train: Interactions, *, seed: int, options: Run, patience: int = 5
+) -> None:
+    """Find the number of epochs on a validation part carved out of train, then refit on all of it."""
+    if "patience" not in type(model.config).model_fields:
+        raise ConfigError(f"{model.name} is not fitted in epochs, so there is nothing to stop early")
+    fields = model.config.model_dump()
+    probe = type(model)(**{**fields, "patience": fields["patience"] or patience})
+    parts = make_split(replace(train, name="train"), "ratio", test=0.1, valid=False, seed=seed)
+    probe.fit(parts.train, valid=parts.test, seed=seed, run=replace(options, checkpoint=None, resume=False))
+    best = getattr(probe, "history", None)
+    epochs = None if best is None or best.best_epoch is None else best.best_epoch + 1
+    model.fit(train, seed=seed, run=replace(options, stop_after=epochs))
+    model.fitted_on["epochs_found"] = epochs
 
 
 def check_not_seen(model: Recommender, split: Split) -> None:

@@ -126,7 +126,7 @@ def splitmix64(key: Scalar, counter: Scalar) -> Scalar:
     return z ^ (z >> _S31)
 
 
-@kernel()
+@kernel(inner=True)
 def bloom_place(item: Scalar) -> tuple[Scalar, Scalar]:
     """Hash of an item (to be masked to a word number) and the two bits that it sets in that word."""
     h = np.uint64(item) * _GAMMA
@@ -135,7 +135,7 @@ def bloom_place(item: Scalar) -> tuple[Scalar, Scalar]:
     return h >> _BLOOM_WORD, bits
 
 
-@kernel()
+@kernel(inner=True)
 def is_observed(t: Tables, user: Scalar, item: Scalar) -> Scalar:
     """Whether (user, item) is a positive; exact, with or without the bitmap."""
     if t.row_words > 0:
@@ -158,7 +158,7 @@ def is_observed(t: Tables, user: Scalar, item: Scalar) -> Scalar:
     return lo < t.indptr[user + 1] and t.indices[lo] == item
 
 
-@kernel()
+@kernel(inner=True)
 def free_item(t: Tables, user: Scalar, rank: Scalar) -> Scalar:
     """The rank-th (from 0) item that the user has not touched."""
     start = t.indptr[user]
@@ -172,7 +172,7 @@ def free_item(t: Tables, user: Scalar, rank: Scalar) -> Scalar:
     return rank + lo
 
 
-@kernel()
+@kernel(inner=True)
 def _prefetch_filter(t: Tables, user: Scalar, item: Scalar) -> None:
     """Ask for the word that `is_observed` will read: in large tables nearly every draw misses the cache."""
     if t.row_words > 0:
@@ -183,12 +183,12 @@ def _prefetch_filter(t: Tables, user: Scalar, item: Scalar) -> None:
         prefetch(t.filter, first + np.int64(bloom_place(item)[0] & mask))
 
 
-@kernel()
+@kernel(inner=True)
 def _item_try(t: Tables, key: Scalar, number: Scalar) -> Scalar:
     return np.int64(mulhi(splitmix64(key, number), np.uint64(t.n_items)))
 
 
-@kernel()
+@kernel(inner=True)
 def _popular_try(t: Tables, key: Scalar, number: Scalar) -> Scalar:
     x = splitmix64(key, number)
     item = np.int64(mulhi(x, np.uint64(t.n_items)))
@@ -197,14 +197,14 @@ def _popular_try(t: Tables, key: Scalar, number: Scalar) -> Scalar:
     return item
 
 
-@kernel()
+@kernel(inner=True)
 def _pair_try(t: Tables, key: Scalar, number: Scalar) -> tuple[Scalar, Scalar]:
     x = splitmix64(key, number)
     n_users = np.uint64(t.n_users)
     return np.int64(mulhi(x, n_users)), np.int64(mulhi(x * n_users, np.uint64(t.n_items)))
 
 
-@kernel()
+@kernel(inner=True)
 def _draw_item_again(t: Tables, user: Scalar, key: Scalar, base: Scalar) -> Scalar:
     """The later tries and the fallback of one uniform draw; -1 if the user has touched everything."""
     for k in range(1, TRIES):
@@ -217,7 +217,7 @@ def _draw_item_again(t: Tables, user: Scalar, key: Scalar, base: Scalar) -> Scal
     return free_item(t, user, np.int64(mulhi(splitmix64(key, base + np.uint64(TRIES)), np.uint64(n_free))))
 
 
-@kernel()
+@kernel(inner=True)
 def _draw_popular_again(t: Tables, user: Scalar, key: Scalar, base: Scalar) -> Scalar:
     if t.free_weight[user] == 0:  # no untouched item has a positive: one of them at random
         return _draw_item_again(t, user, key, base)
@@ -238,7 +238,7 @@ def _draw_popular_again(t: Tables, user: Scalar, key: Scalar, base: Scalar) -> S
     return np.int64(-1)
 
 
-@kernel()
+@kernel(inner=True)
 def _draw_pair_again(t: Tables, key: Scalar, base: Scalar) -> tuple[Scalar, Scalar]:
     for k in range(1, TRIES):
         user, item = _pair_try(t, key, base + np.uint64(k))

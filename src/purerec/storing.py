@@ -53,7 +53,7 @@ def write_folder(
     from purerec import __version__
 
     target = Path(path)
-    _refuse_foreign(target)
+    check_target(target)
     payload = save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
     head = {
         "format": FORMAT,
@@ -163,7 +163,9 @@ def _write_synced(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _refuse_foreign(target: Path) -> None:
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Whether a folder may be written here: nothing that is not ours is ever replaced."""
+    target = Path(path)
     if not target.exists():
         return
     if not target.is_dir():

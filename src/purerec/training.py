@@ -34,12 +34,14 @@ _EXPLODED = 1e6
 
 @dataclass(frozen=True)
 class Run:
-    """What a fit may do besides learning. The result depends on none of it, except the time limit."""
+    """What a fit may do besides learning. The result depends on none of it, except on the two limits."""
 
     progress: bool = False
     """Show a progress bar on standard error."""
     time_limit_s: float | None = None
     """Stop after the epoch in which this is reached."""
+    stop_after: int | None = None
+    """Stop after so many epochs, though the schedule is made for all: for a refit with what validation found."""
     checkpoint: Path | None = None
     """Folder for checkpoints."""
     checkpoint_epochs: int = 10
@@ -140,6 +142,9 @@ def train(
                 raise KeyboardInterrupt(f"after epoch {number}; {checkpoints.how_to_resume()}")
             if patience is not None and bad_rounds >= patience:
                 history.stopped = f"no better {metric} in {patience} validations"
+                break
+            if run.stop_after is not None and number + 1 >= run.stop_after:
+                history.stopped = f"asked to stop after {run.stop_after} epochs"
                 break
             if run.time_limit_s is not None and time.perf_counter() - began >= run.time_limit_s:
                 history.stopped = f"time limit of {run.time_limit_s:g} s"

@@ -299,7 +299,8 @@ def _sigmoid(logit: F64) -> F64:
 def _increasing_root(function: Callable[[float], float], target: float, low: float, high: float) -> float:
     """Where an increasing positive function takes the value: false position (Illinois) on its logarithm.
 
-    Not from scipy.optimize, whose import alone takes longer than to make a small world.
+    Not from scipy.optimize, whose import alone takes longer than to make a small world. Rounded to six places,
+    so that the last bits of a sum, which depend on the number of threads, do not end up in the world.
     """
     goal = math.log(target)
 
@@ -308,7 +309,7 @@ def _increasing_root(function: Callable[[float], float], target: float, low: flo
 
     at_low, at_high = gap(low), gap(high)
     if at_high <= 0.0:
-        return high
+        return round(high, 6)
     side = 0
     for _ in range(200):
         middle = (low * at_high - high * at_low) / (at_high - at_low)
@@ -325,7 +326,7 @@ def _increasing_root(function: Callable[[float], float], target: float, low: flo
             high, at_high = middle, value
             at_low *= 0.5 if side > 0 else 1.0
             side = 1
-    return middle
+    return round(middle, 6)
 
 
 # ---------------------------------------------------------------------- kernels

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.engines import cpu_epochs as epochs
+from purerec.engines.cpu_discriminator import Work, discriminator_step
 from purerec.engines.cpu_epochs import discriminator_epoch, generators_epoch, generators_step
-from purerec.engines.cpu_generators import NO_CONSTRAINT, NORM, RECOLOUR, Side, make_fakes
-from purerec.engines.cpu_kernels import BILINEAR, FM, GMF, MF, NNPU, PN, PU, Model, Rules, Work, discriminator_step
+from purerec.engines.cpu_generators import NO_CONSTRAINT, NORM, RECOLOUR, Side
+from purerec.engines.cpu_kernels import BILINEAR, FM, GMF, MF, NNPU, PN, PU, Model, Rules
 from purerec.engines.game import (
     F32,
     I32,
@@ -84,7 +85,9 @@ class CpuEngine:
         start |= params or {}
         self._names = names
         self._model = self._new_model()
-        self._sides = {side: self._new_side(side) for side in ("item", "user")}
+        self._sides = {
+            side: self._new_side(side) for side in ("item", "user") if settings.generators in (side, "both")
+        }
         self._work = _new_work(0, self._n_users, n_items, self._widths, self._rules)
         self._write(0, start)
 
@@ -107,8 +110,8 @@ class CpuEngine:
             self._model,
             self._work,
             self._rules,
-            self._sides["item"],
-            self._sides["user"],
+            self._sides.get("item"),
+            self._sides.get("user"),
             _UNLABELED[s.unlabeled],
             s.batch_size,
             s.unlabeled_per_epoch,
@@ -134,8 +137,8 @@ class CpuEngine:
             self._model,
             self._work,
             self._rules,
-            self._sides["item"],
-            self._sides["user"],
+            self._sides.get("item"),
+            self._sides.get("user"),
             _UNLABELED[s.unlabeled],
             s.batch_size,
             steps,
@@ -160,15 +163,13 @@ class CpuEngine:
         w.users[:n_pos], w.items[:n_pos] = batch.pos_user, batch.pos_item
         w.users[unl : unl + n_unl], w.items[unl : unl + n_unl] = batch.unl_user, batch.unl_item
         self._put_noise(batch)
-        make_fakes(self._sides["item"], self._model, w.users, unl, n_items)
-        make_fakes(self._sides["user"], self._model, w.items, unl, n_users)
         self._counters["steps"] += 1
         loss: float = discriminator_step(
             self._model,
             w,
             self._rules,
-            self._sides["item"].fakes,
-            self._sides["user"].fakes,
+            self._sides.get("item"),
+            self._sides.get("user"),
             n_pos,
             n_unl,
             n_items,
@@ -191,8 +192,8 @@ class CpuEngine:
         self._counters["generator_steps"] += 1
         sums = np.zeros(9)
         generators_step(
-            self._sides["item"],
-            self._sides["user"],
+            self._sides.get("item"),
+            self._sides.get("user"),
             self._model,
             self._work,
             self._rules,
@@ -253,17 +254,15 @@ class CpuEngine:
     def _read(self, part: int) -> Params:
         values = {name: view.copy() for name, view in self._views(part).items()}
         for name, side in self._sides.items():
-            if side.exists:
-                values |= {f"{name}_gen.{key}": value for key, value in self._read_side(side, part).items()}
+            values |= {f"{name}_gen.{key}": value for key, value in self._read_side(side, part).items()}
         return values
 
     def _write(self, part: int, params: Params) -> None:
         for name, view in self._views(part).items():
             view[...] = params[name]
         for name, side in self._sides.items():
-            if side.exists:
-                own = {key: params[f"{name}_gen.{key}"] for key in ("w1", "b1", "w2", "b2")}
-                self._write_side(side, part, own)
+            own = {key: params[f"{name}_gen.{key}"] for key in ("w1", "b1", "w2", "b2")}
+            self._write_side(side, part, own)
 
     def _layers(self, side: Side, part: int) -> tuple[F32, F32, F32, F32]:
         """Padded w1 (n_in, h), b1, w2 (h, d), b2 of one generator, as views."""
@@ -323,7 +322,6 @@ class CpuEngine:
         width, hidden, condition = _padded(d), _padded(s.hidden), _padded(other)
         n_weights = (width + condition * s.conditional) * hidden + hidden + hidden * width + width
         return Side(
-            exists=s.generators in (name, "both"),
             is_item=name == "item",
             conditional=s.conditional,
             rectified=s.output == "relu",
@@ -359,7 +357,7 @@ class CpuEngine:
         if n_pairs > self._work.phi.size:
             self._work = _new_work(n_pairs, self._n_users, self._n_items, self._widths, self._rules)
         for name, side in self._sides.items():
-            if side.exists and n_fakes > side.scale.size:
+            if n_fakes > side.scale.size:
                 scratch = _side_scratch(n_fakes, _padded(side.dim), side.hidden)
                 self._sides[name] = side._replace(**scratch)
 
@@ -369,7 +367,7 @@ class CpuEngine:
         """Mean, covariance and mean norm of the real embeddings, weighted by number of positives."""
         views = self._views(0)
         for name, side in self._sides.items():
-            if not side.exists or side.constraint == NO_CONSTRAINT:
+            if side.constraint == NO_CONSTRAINT:
                 continue
             share = self._weights[name] / self._weights[name].sum()
             rows = views[name].astype(np.float64)
@@ -385,8 +383,8 @@ class CpuEngine:
 
     def _put_noise(self, batch: Batch) -> None:
         for name, noise in (("item", batch.item_noise), ("user", batch.user_noise)):
-            side = self._sides[name]
             if len(noise):
+                side = self._sides[name]
                 width = _padded(side.dim)
                 rows = side.noise[: len(noise) * width].reshape(-1, width)
                 rows[:, : side.dim] = noise
@@ -408,11 +406,11 @@ class CpuEngine:
         if batch.pos_user.shape != batch.pos_item.shape or batch.unl_user.shape != batch.unl_item.shape:
             raise DataError("the batch must have as many users as items")
         for name, noise in (("item", batch.item_noise), ("user", batch.user_noise)):
-            side = self._sides[name]
             if not len(noise):
                 continue
-            if not side.exists:
+            if name not in self._sides:
                 raise ConfigError(f"the batch has {name}_noise, but there is no {name} generator")
+            side = self._sides[name]
             if noise.shape != (len(noise), side.dim) or len(noise) > batch.unl_user.size:
                 raise DataError(
                     f"{name}_noise has shape {noise.shape}; at most {batch.unl_user.size} rows of {side.dim} fit"
@@ -443,8 +441,8 @@ def _check(s: GameSettings, threads: int) -> None:
 
 def _rules(s: GameSettings) -> Rules:
     return Rules(
-        u_blocks=(0,) * (_padded(s.dim) // LANES),
-        i_blocks=(0,) * (_padded(s.dim_i) // LANES),
+        u_dim=_padded(s.dim),
+        i_dim=_padded(s.dim_i),
         scorer=_SCORERS[s.scorer],
         risk=_RISKS[s.risk],
         train_bias=s.train_bias,
@@ -501,7 +499,7 @@ def _new_work(n: int, n_users: int, n_items: int, widths: dict[str, int], rules:
         relation_grad=_zeros(u * i if is_bilinear else u),
         ones=_zeros(widest) + np.float32(1.0),
         row=_zeros(widest),
-        report=np.zeros(3),
+        report=np.zeros(4),
     )
 
 

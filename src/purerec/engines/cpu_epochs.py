@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.compiled import Scalar, kernel
-from purerec.engines.cpu_generators import Side, fill_noise, generator_step, make_fakes
-from purerec.engines.cpu_kernels import Model, Rules, Work, aligned, discriminator_step
+from purerec.engines.cpu_discriminator import Work, discriminator_step
+from purerec.engines.cpu_generators import Side, fill_noise, generator_step
+from purerec.engines.cpu_kernels import Model, Rules, aligned
 from purerec.sampling import Tables, draw_items, draw_pairs, draw_popular_items, mulhi, splitmix64
 
 F64 = npt.NDArray[np.float64]
@@ -24,12 +25,13 @@ _USES = (
     "purerec.engines.vectors",
     "purerec.engines.cpu_kernels",
     "purerec.engines.cpu_generators",
+    "purerec.engines.cpu_discriminator",
     "purerec.sampling",
 )
 _SHIFT, _ITEM = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def _shuffle(t: Tables, key: Scalar, pairs: U64) -> None:
     """All positives in random order, user in the upper and item in the lower half of a word.
 
@@ -43,7 +45,7 @@ def _shuffle(t: Tables, key: Scalar, pairs: U64) -> None:
         pairs[k], pairs[other] = pairs[other], pairs[k]
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def _draw_unlabeled(
     t: Tables, how: Scalar, users: I32, items: I32, n: Scalar, key: Scalar, counter: Scalar
 ) -> Scalar:
@@ -55,7 +57,7 @@ def _draw_unlabeled(
         draw_popular_items(t, users, n, key, counter, items)
     else:
         draw_items(t, users, n, key, counter, items)
-    kept = 0
+    kept = np.int64(0)
     for k in range(n):
         users[kept], items[kept] = users[k], items[k]
         kept += np.int64(items[k] >= 0)
@@ -69,8 +71,8 @@ def discriminator_epoch(
     m: Model,
     w: Work,
     c: Rules,
-    item_side: Side,
-    user_side: Side,
+    item_side: Side | None,
+    user_side: Side | None,
     how: Scalar,
     batch_size: Scalar,
     n_unlabeled: Scalar,
@@ -100,21 +102,21 @@ def discriminator_epoch(
         n_unl = _draw_unlabeled(t, how, w.users[unl:], w.items[unl:], n_unl, keys[DRAW], np.uint64(drawn))
 
         n_fakes = np.int64(np.rint(fake_ratio * n_unl))
-        n_fake_items = n_fakes if item_side.exists else 0
-        n_fake_users = n_fakes if user_side.exists else 0
-        if n_fake_items > 0:
+        n_fake_items = n_fake_users = np.int64(0)
+        if item_side is not None:
+            n_fake_items = n_fakes
             item_counter = fill_noise(item_side, n_fakes, keys[ITEM_NOISE], item_counter)
-            sums[NORM] += make_fakes(item_side, m, w.users, unl, n_fakes)
-        if n_fake_users > 0:
+        if user_side is not None:
+            n_fake_users = n_fakes
             user_counter = fill_noise(user_side, n_fakes, keys[USER_NOISE], user_counter)
-            sums[NORM] += make_fakes(user_side, m, w.items, unl, n_fakes)
         sums[LOSS] += discriminator_step(
-            m, w, c, item_side.fakes, user_side.fakes, n_pos, n_unl, n_fake_items, n_fake_users,
-            learning_rate, n_steps_before + b + 1,
+            m, w, c, item_side, user_side, n_pos, n_unl, n_fake_items, n_fake_users, learning_rate,
+            n_steps_before + b + 1,
         )  # fmt: skip
         sums[D_POSITIVE] += w.report[0]
         sums[D_UNLABELED] += w.report[1]
         sums[D_FAKE] += w.report[2]
+        sums[NORM] += w.report[3]
         sums[N_STEPS] += 1
         sums[N_POSITIVE] += n_pos
         sums[N_UNLABELED] += n_unl
@@ -123,8 +125,8 @@ def discriminator_epoch(
 
 @kernel(depends_on=_USES)
 def generators_step(
-    item_side: Side,
-    user_side: Side,
+    item_side: Side | None,
+    user_side: Side | None,
     m: Model,
     w: Work,
     c: Rules,
@@ -135,12 +137,12 @@ def generators_step(
     sums: F64,
 ) -> None:
     """One step of both generators on the pairs that start `w` and the noise of the sides; adds to `sums`."""
-    if n_fake_items > 0:
+    if item_side is not None:
         loss, sigmas, norms = generator_step(item_side, m, c, w.users, 0, n_fake_items, learning_rate, t)
         sums[LOSS] += loss
         sums[D_FAKE] += sigmas
         sums[NORM] += norms
-    if n_fake_users > 0:
+    if user_side is not None:
         loss, sigmas, norms = generator_step(user_side, m, c, w.items, 0, n_fake_users, learning_rate, t)
         sums[LOSS] += loss
         sums[D_FAKE] += sigmas
@@ -155,8 +157,8 @@ def generators_epoch(
     m: Model,
     w: Work,
     c: Rules,
-    item_side: Side,
-    user_side: Side,
+    item_side: Side | None,
+    user_side: Side | None,
     how: Scalar,
     batch_size: Scalar,
     steps: Scalar,
@@ -176,16 +178,18 @@ def generators_epoch(
         n = _draw_unlabeled(t, how, w.users, w.items, batch_size, keys[DRAW], counter)
         if n == 0:
             continue
-        if item_side.exists:
+        n_items = n_users = 0
+        if item_side is not None:
+            n_items = n
             item_counter = fill_noise(item_side, n, keys[ITEM_NOISE], item_counter)
-        if user_side.exists:
+        if user_side is not None:
+            n_users = n
             user_counter = fill_noise(user_side, n, keys[USER_NOISE], user_counter)
-        n_items, n_users = n if item_side.exists else 0, n if user_side.exists else 0
         before = n_steps_before + np.int64(sums[N_STEPS])
         generators_step(item_side, user_side, m, w, c, n_items, n_users, learning_rate, before + 1, sums)
 
 
-@kernel()
+@kernel(inner=True)
 def _user_of(t: Tables, k: Scalar) -> Scalar:
     """The user of positive number k."""
     lo, hi = 0, t.n_users

@@ -16,7 +16,6 @@ from purerec.engines.cpu_kernels import (
     Rules,
     activate,
     dense_adam,
-    dot3,
     turn,
     turn_back,
 )
@@ -58,7 +57,6 @@ class Side(NamedTuple):
     w1 (n_in, h), noise first, then the condition; b1 (h,); w2 (h, d); b2 (d,); then the moments.
     """
 
-    exists: bool
     is_item: bool
     conditional: bool
     rectified: bool
@@ -109,7 +107,7 @@ class Side(NamedTuple):
     """(3 * LANES,)"""
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def _normal_pair(u: Vector, angle: Vector, sign: Vector) -> tuple[Vector, Vector]:
     """Box and Muller: u in (0, 1], angle in half turns within [-1/2, 1/2], and a sign for the other half."""
     length = root(log_positive(u) * _MINUS_TWO) * sign
@@ -120,7 +118,7 @@ def _normal_pair(u: Vector, angle: Vector, sign: Vector) -> tuple[Vector, Vector
     return length * cosine, length * sine
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def fill_noise(g: Side, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
     """n rows of Gaussian noise, with zeros in the padding; returns the counter after the numbers used."""
     d = g.dim + (-g.dim) % LANES
@@ -147,7 +145,7 @@ def fill_noise(g: Side, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
     return counter
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def _forward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
     """raw = W2 relu(W1 x + b1) + b2, by columns of the weights."""
     d, h = g.dim + (-g.dim) % LANES, g.hidden
@@ -174,7 +172,7 @@ def _forward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None
             store(g.raw, k * d + j, acc)
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def _cholesky(a: F64, n: Scalar, stride: Scalar) -> None:
     """The lower factor of the leading (n, n) block, in place."""
     for i in range(n):
@@ -185,7 +183,7 @@ def _cholesky(a: F64, n: Scalar, stride: Scalar) -> None:
             a[i * stride + j] = math.sqrt(s) if i == j else s / a[j * stride + j]
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def _find_colour(g: Side, n: Scalar) -> None:
     """Mean of the raw fakes and L_r inv(L_b); with less than two fakes there is no covariance: only shift."""
     d, width = g.dim, g.dim + (-g.dim) % LANES
@@ -230,7 +228,7 @@ def _find_colour(g: Side, n: Scalar) -> None:
             g.colour32_turned[p * width + q] = g.colour[q * width + p]
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def _constrain(g: Side, n: Scalar) -> Scalar:
     """raw -> fakes; returns the sum of the fakes' norms."""
     d = g.dim + (-g.dim) % LANES
@@ -256,7 +254,7 @@ def _constrain(g: Side, n: Scalar) -> Scalar:
         if g.constraint == NORM:
             scale = np.float32(g.real_norm[0] / norm) if norm > g.real_norm[0] else _ONE
             g.scale[k] = scale
-            norm *= scale
+            norm = norm * scale
             for j in range(0, d, LANES):
                 store(g.fakes, k * d + j, load(g.raw, k * d + j) * scale)
         norms += norm
@@ -272,7 +270,7 @@ def make_fakes(g: Side, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scal
     return _constrain(g, n)
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, k: Scalar, w: Scalar) -> None:
     """Add the gradient of fake k, whose own gradient lies in `g.back`, to `g.grad`."""
     d, h = g.dim + (-g.dim) % LANES, g.hidden
@@ -317,7 +315,7 @@ def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, k: Scalar, w: Sca
             store(g.grad, at, load(g.grad, at) + acc * table[condition + q - d])
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def generator_step(
     g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Scalar, learning_rate: Scalar, t: Scalar
 ) -> tuple[Scalar, Scalar, Scalar]:
@@ -325,6 +323,8 @@ def generator_step(
     d, h = g.dim + (-g.dim) % LANES, g.hidden
     other_dim = g.condition_dim
     table = m.user if g.is_item else m.item
+    if n == 0:
+        return 0.0, 0.0, 0.0
     norms = make_fakes(g, m, ids, first_id, n)
     w = max(d, h, other_dim)
     n_in = d + (other_dim if g.conditional else 0)
@@ -356,16 +356,16 @@ def generator_step(
     return loss, sigmas, norms
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inner=True)
 def _direction(g: Side, m: Model, c: Rules, table: F32, id_: Scalar) -> None:
     """d phi / d fake into `g.back`: r * e, or for a bilinear relation R^T e_u or R e_i."""
     d, other_dim = g.dim + (-g.dim) % LANES, g.condition_dim
     at = id_ * 3 * other_dim
     if c.scorer == BILINEAR:
         if g.is_item:
-            turn(table, at, m.relation, g.back, 0, other_dim, c.i_blocks)
+            turn(table, at, m.relation, g.back, 0, other_dim, c.i_dim)
         else:
-            turn_back(table, at, m.relation, g.back, 0, d, c.i_blocks)
+            turn_back(table, at, m.relation, g.back, 0, d, c.i_dim)
         return
     for j in range(0, d, LANES):
         store(g.back, j, load(table, at + j) * load(m.relation, j))

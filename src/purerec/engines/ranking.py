@@ -170,9 +170,7 @@ def _gap(s: Scalar, p: Scalar, bar: F32, place: I32, a: Scalar, b: Scalar) -> Sc
 
 
 @kernel()
-def _count_one(
-    s: Scalar, p: Scalar, by: Scalar, bar: F32, place: I32, count: I32, a: Scalar, b: Scalar
-) -> None:
+def _count_one(s: Scalar, p: Scalar, by: Scalar, bar: F32, place: I32, count: I32, a: Scalar, b: Scalar) -> None:
     """Counts one item for (or, with by = -1, against) each of the positives a to b that it precedes.
 
     With many positives it is counted only in the gap that it falls into; `finish_ranks` adds up the gaps.
@@ -184,6 +182,35 @@ def _count_one(
         gap = _gap(s, p, bar, place, a, b)
         if gap < b:
             count[gap] += by
+
+
+@kernel()
+def _count_others(
+    scratch: F32,
+    n: Scalar,
+    idx: I32,
+    first: Scalar,
+    place_of: I32,
+    by: Scalar,
+    bar: F32,
+    place: I32,
+    count: I32,
+    a: Scalar,
+    b: Scalar,
+) -> None:
+    """Counts n items in any order, idx[first] and following, whose scores stand in the scratch memory."""
+    if b - a < MANY:
+        width = (n + BLOCK - 1) // BLOCK * BLOCK
+        scratch[n:width] = -np.inf
+        for q in range(a, b):
+            above = _above(scratch, 0, width, bar[q])
+            if _not_below(scratch, 0, width, bar[q]) > above:
+                for j in range(n):
+                    above += (scratch[j] == bar[q]) & (place_of[idx[first + j]] < place[q])
+            count[q] += by * above
+    else:
+        for j in range(n):
+            _count_one(scratch[j], place_of[idx[first + j]], by, bar, place, count, a, b)
 
 
 @kernel()
@@ -250,12 +277,14 @@ def start_ranks_of_products(
         if is_pool:
             for q in range(a, b):
                 _count_one(bar[q], place[q], 1, bar, place, count, a, b)
-        for o in range(other_ptr[u], other_ptr[u + 1]):
-            i = other_idx[o]
-            s = _dot(users, u, items, i, bias)
-            if not (abs(s) < np.float32(np.inf)):
+        for o in range(other_ptr[u], other_ptr[u + 1], TILE):
+            n = min(TILE, other_ptr[u + 1] - o)
+            for j in range(n):
+                scratch[j] = _dot(users, u, items, other_idx[o + j], bias)
+            if not _all_finite(scratch, 0, n):
                 return r
-            _count_one(s, place_of[i], 1 if is_pool else -1, bar, place, count, a, b)
+            by = 1 if is_pool else -1
+            _count_others(scratch, n, other_idx, o, place_of, by, bar, place, count, a, b)
     return -1
 
 
@@ -326,9 +355,12 @@ def count_panel(
         if is_pool:
             for q in range(a, b):
                 _count_one(bar[q], place[q], 1, bar, place, count, a, b)
-        for o in range(other_ptr[u], other_ptr[u + 1]):
-            i = other_idx[o]
-            _count_one(panel[r * n_items + i], place_of[i], 1 if is_pool else -1, bar, place, count, a, b)
+        for o in range(other_ptr[u], other_ptr[u + 1], TILE):
+            n = min(TILE, other_ptr[u + 1] - o)
+            for j in range(n):
+                scratch[j] = panel[r * n_items + other_idx[o + j]]
+            by = 1 if is_pool else -1
+            _count_others(scratch, n, other_idx, o, place_of, by, bar, place, count, a, b)
         if not is_pool:
             for t in range(0, n_items, TILE):
                 width = _fetch_tile(panel, r * n_items, order, t, scratch)

@@ -74,9 +74,7 @@ class TorchEngine:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         if scorer_module is not None:
-            settings = replace(
-                settings, scorer="mf"
-            )  # no relation, no row biases: the module has what it needs
+            settings = replace(settings, scorer="mf")  # no relation, no row biases: the module has what it needs
         self.settings, self.seed, self.device = settings, seed, torch.device(device)
         self._sampler = UnlabeledSampler(indptr, indices, n_items, full_users="skip")
         degree = np.diff(indptr)
@@ -258,9 +256,7 @@ class TorchEngine:
     def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
         """Go on from the `state` of an engine with the same data, settings and seed."""
         if odd := self.state().keys() ^ state.keys():
-            raise StoreError(
-                f"the checkpoint has other settings or another engine: {', '.join(sorted(odd)[:5])}"
-            )
+            raise StoreError(f"the checkpoint has other settings or another engine: {', '.join(sorted(odd)[:5])}")
         self._load({name: np.asarray(state[name], np.float32) for name in self._named})
         for name, p, optimizer in self._optimized():
             step = int(np.asarray(state[f"{name}/step"], np.int64))
@@ -377,9 +373,7 @@ class _Step(NamedTuple):
 
     @classmethod
     @torch.no_grad()
-    def of(
-        cls, loss: Tensor, phi_p: Tensor, phi_u: Tensor, phi_fakes: list[Tensor], fakes: list[Pairs]
-    ) -> _Step:
+    def of(cls, loss: Tensor, phi_p: Tensor, phi_u: Tensor, phi_fakes: list[Tensor], fakes: list[Pairs]) -> _Step:
         phi_f = torch.cat([phi_p[:0], *phi_fakes])
         norms = [(pairs.e_i if pairs.item_idx is None else pairs.e_u).norm(dim=1) for pairs in fakes]
         parts = (phi_p.sigmoid(), phi_u.sigmoid(), phi_f.sigmoid(), torch.cat([phi_p[:0], *norms]))

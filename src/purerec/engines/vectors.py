@@ -13,12 +13,19 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numba
+import numba.extending
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import lower_builtin, models, register_model, type_callable
 
 from purerec.compiled import Scalar, intrinsic, kernel
+
+# Numba's own annotations do not reach as far as its extension interface.
+types: Any = numba.types
+models: Any = numba.extending.models
+lower_builtin: Any = numba.extending.lower_builtin
+register_model: Any = numba.extending.register_model
+type_callable: Any = numba.extending.type_callable
 
 LANES = 8
 Vector = Any
@@ -213,7 +220,7 @@ _E2, _E3, _E4, _E5, _E6, _E7 = (np.float32(1.0 / f) for f in (2, 6, 24, 120, 720
 _L1, _L2, _L3, _L4, _L5, _L6, _L7 = (np.float32(1.0 / (2 * k + 1)) for k in range(1, 8))
 
 
-@kernel()
+@kernel(inner=True)
 def exp_negative(x: Vector) -> Vector:
     """exp(x) for x <= 0, to about one rounding; what is below -87 counts as -87 (1e-38)."""
     low = splat(_SMALLEST_EXPONENT)
@@ -224,7 +231,7 @@ def exp_negative(x: Vector) -> Vector:
     return p * _power_of_two(n)
 
 
-@kernel()
+@kernel(inner=True)
 def log_1_plus(t: Vector) -> Vector:
     """log(1 + t) for 0 <= t <= 1, by 2 atanh(t / (2 + t))."""
     s = t / (t + _TWO)
@@ -233,7 +240,7 @@ def log_1_plus(t: Vector) -> Vector:
     return _TWO * s * series
 
 
-@kernel()
+@kernel(inner=True)
 def log_positive(x: Vector) -> Vector:
     """Natural logarithm of normal positive x."""
     exponent, m = _split_exponent(x)
@@ -246,7 +253,7 @@ def log_positive(x: Vector) -> Vector:
     return exponent * _LN2 + _TWO * s * series
 
 
-@kernel()
+@kernel(inner=True)
 def sigmoid_softplus(x: Vector) -> tuple[Vector, Vector]:
     """sigmoid(x) and log(1 + exp(x)), neither of which overflows, however large |x| is."""
     t = exp_negative(splat(_ZERO) - absolute(x))
