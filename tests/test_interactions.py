@@ -17,9 +17,7 @@ ids = st.one_of(
 def test_ids_of_any_kind_come_back_exactly(values):
     vocabulary, index = encode(pl.Series(values), "user")
     assert vocabulary.take(index).to_list() == values
-    assert vocabulary.ids.to_list() == sorted(
-        set(values), key=lambda v: v if isinstance(v, int) else v.encode()
-    )
+    assert vocabulary.ids.to_list() == sorted(set(values), key=lambda v: v if isinstance(v, int) else v.encode())
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(-(2**62), 2**62))

@@ -17,9 +17,7 @@ HEAVY = ("numba", "torch", "pandas", "matplotlib", "fastapi", "polars", "scipy")
 
 
 def run(code):
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
-    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
 
 
 def test_import_is_light():

@@ -85,9 +85,7 @@ def test_a_strange_id_far_down_is_not_changed(tmp_path, late):
 @given(
     st.lists(
         st.tuples(
-            st.one_of(
-                st.integers(-(2**63), 2**63 - 1).map(str), st.from_regex(r"[0-9+\-]{1,6}", fullmatch=True)
-            ),
+            st.one_of(st.integers(-(2**63), 2**63 - 1).map(str), st.from_regex(r"[0-9+\-]{1,6}", fullmatch=True)),
             st.text(st.characters(min_codepoint=48, max_codepoint=0x2FF), min_size=1, max_size=6),
         ),
         min_size=1,

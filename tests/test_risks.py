@@ -132,13 +132,21 @@ def test_no_samples_is_an_error() -> None:
         risks.pu_risk(np.zeros(0), np.zeros(2), 0.1)
 
 
+@given(moderate, moderate, priors)
+def test_perfect_fakes_weighted_by_the_prior_undo_the_correction(
+    phi_p: np.ndarray, phi_u: np.ndarray, prior: float
+) -> None:
+    """With p_g = p_p and a fake weight of the prior, what is left is the class-weighted PN loss."""
+    with_fakes = risks.pu_risk(phi_p, phi_u, prior) + prior * float(np.mean(risks.softplus(phi_p)))
+    plain = prior * float(np.mean(risks.softplus(-phi_p))) + float(np.mean(risks.softplus(phi_u)))
+    assert with_fakes == pytest.approx(plain, rel=1e-9, abs=1e-9)
+
+
 # --- the non-negative correction
 
 
 @given(moderate, moderate, priors)
-def test_nnpu_equals_pu_while_the_negative_part_is_sound(
-    phi_p: np.ndarray, phi_u: np.ndarray, prior: float
-) -> None:
+def test_nnpu_equals_pu_while_the_negative_part_is_sound(phi_p: np.ndarray, phi_u: np.ndarray, prior: float) -> None:
     negative = risks.negative_risk(phi_p, phi_u, prior)
     value, step = risks.nnpu_risk(phi_p, phi_u, prior), risks.nnpu_step_objective(phi_p, phi_u, prior)
     pu = risks.pu_risk(phi_p, phi_u, prior)

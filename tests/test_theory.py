@@ -84,9 +84,7 @@ def test_theorem_2_optimal_generator_makes_a_constant_discriminator(prior: float
     phi = best_logits(p_p, p_u, p_g, prior)
     np.testing.assert_allclose(sigmoid(phi), theory.equilibrium_discriminator(prior), rtol=1e-8)
     assert value(phi, p_p, p_u, p_g, prior) == pytest.approx(theory.equilibrium_value(prior), rel=1e-10)
-    assert theory.generator_value(p_p, p_n, p_g, prior) == pytest.approx(
-        theory.equilibrium_value(prior), rel=1e-12
-    )
+    assert theory.generator_value(p_p, p_n, p_g, prior) == pytest.approx(theory.equilibrium_value(prior), rel=1e-12)
 
 
 @settings(max_examples=200)

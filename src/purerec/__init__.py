@@ -65,7 +65,7 @@ _WHERE = {
     "split": "splitting",
 }
 
-__all__ = ["PurerecError", "__version__", *sorted(_WHERE)]  # noqa: PLE0604
+__all__ = ["PurerecError", "__version__", *sorted(_WHERE)]
 
 
 def __getattr__(name: str) -> Any:

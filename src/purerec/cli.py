@@ -113,11 +113,8 @@ MemoryOpt = Annotated[float, typer.Option("--memory-mb", help="Memory for scores
 
 def _load(
     source: str,
+    columns: dict[str, str | None] | None = None,
     *,
-    user: str | None = None,
-    item: str | None = None,
-    rating: str | None = None,
-    timestamp: str | None = None,
     min_rating: float | None = None,
     titles: Path | None = None,
     encoding: str = "utf-8",
@@ -125,7 +122,7 @@ def _load(
     from purerec import catalog
     from purerec.reading import read, read_labels
 
-    columns = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
+    columns = columns or {}
     if source in catalog.CATALOG:
         given = [f"--{name}" for name, value in columns.items() if value is not None]
         if given:
@@ -314,7 +311,7 @@ def fit(
     check_target(out)  # before the work, not after
     recommender = make_model(model, **_settings(set_))
     where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
-    data_log = _load(data, **where, min_rating=min_rating, titles=titles, encoding=encoding)
+    data_log = _load(data, where, min_rating=min_rating, titles=titles, encoding=encoding)
     train = data_log if split is None else _split(data_log, split, n, test, at, split_seed).full_train
     checkpoint = out.with_name(out.name + ".checkpoint")
     options = Run(
@@ -378,9 +375,8 @@ def evaluate(
         raise ConfigError("--set goes with --model; a fitted model keeps its settings")
     chosen = load_model(from_) if from_ is not None else make_model(cast(str, model), **_settings(set_))
     kind = _protocol(protocol)
-    log = _load(
-        data, user=user, item=item, rating=rating, timestamp=timestamp, min_rating=min_rating, encoding=encoding
-    )
+    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
+    log = _load(data, where, min_rating=min_rating, encoding=encoding)
     parts = _split(log, split, n, test, at, split_seed)
     result = experiments.run(
         parts,
@@ -467,6 +463,8 @@ def compare(
     at: SplitAt = None,
     split_seed: SplitSeed = 0,
     protocol: ProtocolOpt = "exact",
+    pool: PoolOpt = 500,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted comparison.")] = False,
     json: JsonOpt = None,
     user: UserCol = None,
     item: ItemCol = None,
@@ -479,18 +477,31 @@ def compare(
 
     Example: purerec compare ml-100k --split u1 --models itempop --seeds 5
     """
-    from purerec.experiments import compare_models
+    from purerec.catalog import cache_folder
+    from purerec.experiments import Plan, RunStore, compare_models
     from purerec.models import REGISTRY
 
     names = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
     kind = _protocol(protocol)
-    log = _load(
-        data, user=user, item=item, rating=rating, timestamp=timestamp, min_rating=min_rating, encoding=encoding
-    )
+    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
+    log = _load(data, where, min_rating=min_rating, encoding=encoding)
     parts = _split(log, split, n, test, at, split_seed)
+    store = RunStore(cache_folder() / "runs" / parts.full_train.fingerprint[:16])
+    if not resume:
+        store.clear()
+    plans = [Plan(name, name) for name in dict.fromkeys(names)]
     found = compare_models(
-        parts, names, seeds=seeds, baseline=baseline, metric=metric, protocol=kind, tell=console.note
+        parts,
+        plans,
+        seeds=seeds,
+        baseline=baseline,
+        metric=metric,
+        protocol=kind,
+        pool=pool,
+        store=store,
+        tell=console.note,
     )
+    store.clear()
     if json:
         console.write_json(found.to_dict(), json)
         if json == "-":

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from purerec import __version__, storing
 from purerec.comparing import Row, compare
 from purerec.errors import ConfigError, DataError
 from purerec.evaluating import Evaluation, Protocol, evaluate
 from purerec.interactions import Interactions
-from purerec.models import make_model, model_class
+from purerec.models import make_model
 from purerec.models.base import Recommender
 from purerec.splitting import Split
 from purerec.splitting import split as make_split
@@ -29,8 +33,9 @@ class Result:
     """One model, fitted and evaluated once."""
 
     data: str
-    split: Split
-    model: Recommender
+    split: str
+    model: str
+    settings: dict[str, Any]
     seed: int
     evaluation: Evaluation
     fit_seconds: float
@@ -41,11 +46,11 @@ class Result:
         """The object that `purerec evaluate --json` prints."""
         return {
             "data": self.data,
-            "split": self.split.label,
+            "split": self.split,
             "protocol": self.evaluation.protocol,
             "protocol_label": self.evaluation.label,
-            "model": self.model.name,
-            "settings": self.model.config.model_dump(mode="json"),
+            "model": self.model,
+            "settings": self.settings,
             "seed": self.seed,
             "metrics": dict(self.evaluation.metrics),
             "users": self.evaluation.n_users_evaluated,
@@ -58,9 +63,8 @@ class Result:
 
 def run(
     split: Split,
-    model: str | Recommender,
+    model: Recommender,
     *,
-    settings: Mapping[str, Any] | None = None,
     seed: int = 0,
     protocol: Protocol = "exact",
     options: Run | None = None,
@@ -70,16 +74,25 @@ def run(
 
     A model that is already fitted is only evaluated, provided that it has not seen the test part.
     """
-    recommender = make_model(model, **(settings or {})) if isinstance(model, str) else model
     start = time.perf_counter()
-    if recommender.is_fitted:
-        check_not_seen(recommender, split)
+    if model.is_fitted:
+        check_not_seen(model, split)
     else:
-        recommender.fit(split.full_train, seed=seed, run=options)
+        model.fit(split.full_train, seed=seed, run=options)
     fitted = time.perf_counter()
-    result = evaluate(recommender, split, protocol=protocol, seed=seed, **evaluation)
+    result = evaluate(model, split, protocol=protocol, seed=seed, **evaluation)
     done = time.perf_counter()
-    return Result(split.train.name, split, recommender, seed, result, fitted - start, done - fitted, peak_rss_mb())
+    return Result(
+        split.train.name,
+        split.label,
+        model.name,
+        model.config.model_dump(mode="json"),
+        seed,
+        result,
+        fitted - start,
+        done - fitted,
+        peak_rss_mb(),
+    )
 
 
 def fit_with_early_stopping(
@@ -213,29 +226,86 @@ class Comparison:
         }
 
 
+@dataclass(frozen=True)
+class Plan:
+    """One line of a comparison: a model with settings, under a name of its own."""
+
+    name: str
+    model: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def make(self) -> Recommender:
+        return make_model(self.model, **self.settings)
+
+
 def compare_models(
     split: Split,
-    models: list[str],
+    plans: Sequence[Plan],
     *,
     seeds: int = 5,
     baseline: str | None = None,
     metric: str = "P@5",
     protocol: Protocol = "exact",
+    pool: int = 500,
+    store: RunStore | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Fit and evaluate every model with seeds 0, 1, ...; the first one named is the baseline unless told."""
-    names = list(dict.fromkeys(models))
-    if not names:
-        raise ConfigError("give at least one model to compare")
-    for name in names:
-        model_class(name)  # a wrong name is an error before anything is fitted
+    """Fit and evaluate every plan with seeds 0, 1, ...; runs that the store has are not run again."""
+    names = [plan.name for plan in plans]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError("give at least one model to compare, and each once")
+    for plan in plans:
+        plan.make()  # a wrong name or setting is an error before anything is fitted
     against = baseline or ("pure" if "pure" in names else names[0])
     if against not in names:
         raise ConfigError(f"{against!r} is not among the models compared ({', '.join(names)})")
     results: dict[str, list[Result]] = {}
-    for name in names:
-        results[name] = []
+    for plan in plans:
+        results[plan.name] = []
         for seed in range(seeds):
-            results[name].append(run(split, name, seed=seed, protocol=protocol))
-            tell(f"{name} seed {seed}: {metric} {results[name][-1].evaluation.metrics[metric]:.4f}")
+            key = [plan.model, dict(plan.settings), seed, split.full_train.fingerprint, split.label, protocol, pool]
+            found = store.get(key) if store is not None else None
+            if found is None:
+                found = run(split, plan.make(), seed=seed, protocol=protocol, pool=pool)
+                if store is not None:
+                    store.put(key, found)
+            results[plan.name].append(found)
+            tell(f"{plan.name} seed {seed}: {metric} {found.evaluation.metrics[metric]:.4f}")
     return Comparison(split.train.name, metric, against, results)
+
+
+class RunStore:
+    """Finished runs of a comparison, so that an interrupted one can go on. One folder per run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def _folder(self, key: Any) -> Path:
+        text = json.dumps([__version__, key], sort_keys=True, default=str)
+        return self.path / hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    def get(self, key: Any) -> Result | None:
+        folder = self._folder(key)
+        if not folder.exists():
+            return None
+        stored = storing.read_folder(folder, kind="run")
+        facts = stored.manifest["result"]
+        evaluation = Evaluation(
+            **stored.manifest["evaluation"],
+            per_user={n.removeprefix("user."): a for n, a in stored.tensors.items() if n.startswith("user.")},
+            user_idx=stored.tensors["user_idx"],
+        )
+        return Result(**facts, evaluation=evaluation)
+
+    def put(self, key: Any, result: Result) -> None:
+        facts = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "evaluation"}
+        judged = result.evaluation
+        evaluation = {
+            f.name: getattr(judged, f.name) for f in fields(judged) if f.name not in ("per_user", "user_idx")
+        }
+        tensors = {f"user.{name}": values for name, values in judged.per_user.items()} | {"user_idx": judged.user_idx}
+        manifest = {"result": facts, "evaluation": evaluation}
+        storing.write_folder(self._folder(key), kind="run", manifest=manifest, tensors=tensors)
+
+    def clear(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)

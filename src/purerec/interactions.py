@@ -163,13 +163,9 @@ class Csr:
     @classmethod
     def of(cls, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike, shape: tuple[int, int]) -> Csr:
         """From pairs in any order, repeated ones counted once. Two counting sorts: linear in the pairs."""
-        from scipy.sparse import coo_array
-
         user, item = np.asarray(user_idx), np.asarray(item_idx)
-        # Sorting by item first and by user second, both stable, leaves every row sorted.
-        by_item = coo_array((np.ones(len(user), dtype=np.int8), (item, user)), shape=shape[::-1]).tocsr()
-        matrix = by_item.T.tocsr()
-        matrix.has_sorted_indices = True
+        matrix = _sorted_matrix(user, item, np.ones(len(user), dtype=np.int8), shape)
+        matrix.has_sorted_indices, matrix.has_canonical_format = True, False
         matrix.sum_duplicates()
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), shape)
 
@@ -214,6 +210,18 @@ class Csr:
         from scipy.sparse import csr_array
 
         return csr_array((np.ones(len(self), dtype=np.float32), self.indices, self.indptr), shape=self.shape)
+
+
+def _sorted_matrix(
+    user: npt.NDArray[Any], item: npt.NDArray[Any], values: npt.NDArray[Any], shape: tuple[int, int]
+) -> Any:
+    """A scipy CSR matrix whose rows are sorted, repeats kept side by side in their order."""
+    from scipy.sparse import coo_array
+
+    # Sorting by item first and by user second, both stable and by counting, leaves every row sorted.
+    coo = coo_array((values, (item, user)), shape=shape[::-1])
+    coo.has_canonical_format = True  # says that there is nothing to sum, which spares a comparison sort
+    return coo.tocsr().T.tocsr()
 
 
 def _freeze(*arrays: npt.NDArray[Any] | None) -> None:
@@ -396,11 +404,18 @@ class Interactions:
             raise DataError(f"deduplicate keeps 'last' or 'highest', not {keep!r}")
         if keep == "highest" and self.rating is None:
             raise DataError("cannot keep the highest rating: there is no rating column; use keep='last'")
-        key = self.user_idx.astype(np.int64) * self.n_items + self.item_idx
+        matrix = _sorted_matrix(self.user_idx, self.item_idx, np.arange(len(self), dtype=np.int32), self.shape)
+        order, item = matrix.data, matrix.indices  # the rows by user, item and position
+        same = np.zeros(len(order) + 1, dtype=np.bool_)  # does the row before, in this order, have the same pair?
+        same[1:-1] = (item[1:] == item[:-1]) & (self.user_idx[order[1:]] == self.user_idx[order[:-1]])
         value = self.rating if keep == "highest" else self.timestamp
-        order = np.argsort(key, kind="stable") if value is None else np.lexsort((value, key))
-        is_last = np.append(np.diff(key[order]) != 0, True)
-        return self.subset(np.sort(order[is_last]))
+        if value is not None:  # only the rows of repeated pairs have to be put into its order
+            several = np.flatnonzero(same[:-1] | same[1:])
+            group = np.cumsum(~same[several])
+            order[several] = order[several][np.lexsort((value[order[several]], group))]
+        kept = np.zeros(len(self), dtype=np.bool_)
+        kept[order[~same[1:]]] = True
+        return self.subset(kept)
 
     def compact(self) -> Interactions:
         """The same rows with vocabularies of only the ids that occur in them."""

@@ -263,11 +263,11 @@ def draw_items(t: Tables, users: I32, n: Scalar, key: Scalar, counter: Scalar, o
         last = min(first + _BLOCK, n)
         for k in range(first, last):
             item = _item_try(t, key, (counter + np.uint64(k)) * _STRIDE)
-            _prefetch_filter(t, users[k], item)
+            _prefetch_filter(t, np.int64(users[k]), item)
             out[k] = item
         for k in range(first, last):
-            if is_observed(t, users[k], out[k]):
-                out[k] = _draw_item_again(t, users[k], key, (counter + np.uint64(k)) * _STRIDE)
+            if is_observed(t, np.int64(users[k]), np.int64(out[k])):
+                out[k] = _draw_item_again(t, np.int64(users[k]), key, (counter + np.uint64(k)) * _STRIDE)
 
 
 @kernel()
@@ -277,11 +277,11 @@ def draw_popular_items(t: Tables, users: I32, n: Scalar, key: Scalar, counter: S
         last = min(first + _BLOCK, n)
         for k in range(first, last):
             item = _popular_try(t, key, (counter + np.uint64(k)) * _POPULAR_STRIDE)
-            _prefetch_filter(t, users[k], item)
+            _prefetch_filter(t, np.int64(users[k]), item)
             out[k] = item
         for k in range(first, last):
-            if is_observed(t, users[k], out[k]):
-                out[k] = _draw_popular_again(t, users[k], key, (counter + np.uint64(k)) * _POPULAR_STRIDE)
+            if is_observed(t, np.int64(users[k]), np.int64(out[k])):
+                out[k] = _draw_popular_again(t, np.int64(users[k]), key, (counter + np.uint64(k)) * _POPULAR_STRIDE)
 
 
 @kernel()
@@ -291,9 +291,9 @@ def draw_pairs(t: Tables, n: Scalar, key: Scalar, counter: Scalar, users: I32, i
         last = min(first + _BLOCK, n)
         for k in range(first, last):
             users[k], items[k] = _pair_try(t, key, (counter + np.uint64(k)) * _STRIDE)
-            _prefetch_filter(t, users[k], items[k])
+            _prefetch_filter(t, np.int64(users[k]), np.int64(items[k]))
         for k in range(first, last):
-            if is_observed(t, users[k], items[k]):
+            if is_observed(t, np.int64(users[k]), np.int64(items[k])):
                 users[k], items[k] = _draw_pair_again(t, key, (counter + np.uint64(k)) * _STRIDE)
 
 
@@ -310,7 +310,7 @@ def _fill_bloom(indptr: I64, indices: I32, start: I64, out: U64) -> None:
     for user in range(indptr.size - 1):
         mask = np.uint64(start[user + 1] - start[user] - 1)
         for k in range(indptr[user], indptr[user + 1]):
-            place, bits = bloom_place(indices[k])
+            place, bits = bloom_place(np.int64(indices[k]))
             out[start[user] + np.int64(place & mask)] |= bits
 
 

@@ -7,7 +7,7 @@ way. The three parts share vocabularies and have no pair in common, which is che
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from os import PathLike
@@ -35,18 +35,22 @@ class Split:
     test: Interactions
     made: dict[str, Any] = field(default_factory=dict)
     """method, seed, parameters and sizes"""
+    whole: InitVar[Csr | None] = None
+    """The pairs of the log that the parts cover, if they are known already"""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, whole: Csr | None) -> None:
         parts = [part for part in (self.train, self.valid, self.test) if part is not None]
         for part in parts[1:]:
             if part.users != self.train.users or part.items != self.train.items:
                 raise SplitError("the parts of a split must share their user and item vocabularies")
-        merged = Csr.of(
-            np.concatenate([part.user_idx for part in parts]),
-            np.concatenate([part.item_idx for part in parts]),
-            self.train.shape,
-        )
-        shared = sum(len(part.pairs) for part in parts) - len(merged)
+        if whole is None:
+            whole = Csr.of(
+                np.concatenate([part.user_idx for part in parts]),
+                np.concatenate([part.item_idx for part in parts]),
+                self.train.shape,
+            )
+        # Parts that cover a log and have as many distinct pairs as it has cannot share one.
+        shared = sum(len(part.pairs) for part in parts) - len(whole)
         if shared:
             raise SplitError(f"{shared:,} pairs are in more than one part; deduplicate() the data before splitting")
 
@@ -132,7 +136,7 @@ def split(
         "test": int(test_mask.sum()),
     }
     valid_part = log.subset(valid_mask) if valid_mask.any() else None
-    return Split(log.subset(train_mask), valid_part, log.subset(test_mask), made)
+    return Split(log.subset(train_mask), valid_part, log.subset(test_mask), made, whole=log.pairs)
 
 
 def _resolve(data: Interactions, how: str, fold: int | None) -> tuple[str, int | None]:

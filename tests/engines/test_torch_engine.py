@@ -19,7 +19,7 @@ from purerec import risks
 from purerec.engines.game import Batch, Engine, GameSettings, Params, initial_parameters, logit
 from purerec.engines.torch_engine import TorchEngine
 from purerec.engines.torch_modules import limit_norm, real_side, recolour
-from purerec.errors import ConfigError, DivergedError, MissingExtraError, StoreError
+from purerec.errors import ConfigError, DataError, DivergedError, MissingExtraError, StoreError
 
 N_USERS, N_ITEMS = 12, 9
 SCORERS = ["mf", "gmf", "bilinear", "fm", "mlp"]
@@ -401,9 +401,16 @@ def test_more_batches_than_unlabeled_pairs_is_no_trouble() -> None:
     assert math.isfinite(engine.train_discriminator(learning_rate=1e-3).loss)
 
 
-def test_a_generator_step_without_a_generator_is_an_error() -> None:
+def test_nothing_to_train_with_is_an_error() -> None:
     with pytest.raises(ConfigError, match="generators"):
         engine_of(settings_of()).train_generators(learning_rate=1e-3, steps=1)
+    with pytest.raises(ConfigError, match="item_noise"):
+        engine_of(settings_of()).step_generators(batch_of(settings_of()), learning_rate=1e-3)
+    with pytest.raises(ConfigError, match="unlabeled_per_epoch"):
+        engine_of(settings_of(unlabeled_per_epoch=0)).train_discriminator(learning_rate=1e-3)
+    for indptr, indices in (([0, 0, 0], []), ([0, 0, 2], [0, 1])):
+        with pytest.raises(DataError, match="some, but not all, of the 2 items"):
+            TorchEngine(np.array(indptr), np.array(indices, dtype=np.int32), 2, settings_of(), seed=0)
 
 
 @pytest.mark.parametrize("scorer", SCORERS)

@@ -306,13 +306,14 @@ def discriminator_step(
     """
     u_dim, i_dim = c.u_dim, c.i_dim
     stride = max(u_dim, i_dim)
+    pos = np.int64(0)  # not a literal, for which helpers would be compiled anew
     unl = aligned(n_pos)
     fake_item = unl + aligned(n_unl)
     fake_user = fake_item + aligned(n_fake_items)
 
-    n_users = _assign_slots(w.users, 0, n_pos, w.slot_of_user, w.user_slots, w.slot_users, 0)
+    n_users = _assign_slots(w.users, pos, n_pos, w.slot_of_user, w.user_slots, w.slot_users, pos)
     n_users = _assign_slots(w.users, unl, n_unl, w.slot_of_user, w.user_slots, w.slot_users, n_users)
-    n_items = _assign_slots(w.items, 0, n_pos, w.slot_of_item, w.item_slots, w.slot_items, 0)
+    n_items = _assign_slots(w.items, pos, n_pos, w.slot_of_item, w.item_slots, w.slot_items, pos)
     n_items = _assign_slots(w.items, unl, n_unl, w.slot_of_item, w.item_slots, w.slot_items, n_items)
     if c.scorer == BILINEAR:
         for slot in range(n_users):
@@ -323,9 +324,9 @@ def discriminator_step(
                 at = np.int64(w.slot_items[slot]) * 3 * i_dim
                 turn_back(m.item, at, m.relation, w.item_turned, slot * u_dim, u_dim, c.i_dim)
 
-    _score_pairs(m, w, c, 0, n_pos)
+    _score_pairs(m, w, c, pos, n_pos)
     _score_pairs(m, w, c, unl, n_unl)
-    pos_phi, pos_sigma, pos_plus = activate(w.phi, w.sigma, 0, n_pos)
+    pos_phi, pos_sigma, pos_plus = activate(w.phi, w.sigma, pos, n_pos)
     _, unl_sigma, unl_plus = activate(w.phi, w.sigma, unl, n_unl)
     w.report[3] = 0.0
     fi_sigma = fi_plus = fu_sigma = fu_plus = 0.0
@@ -354,7 +355,7 @@ def discriminator_step(
     fu_slope = c.fake_weight / c.prior / max(n_fake_users, 1)
     loss += fi_slope * fi_plus + fu_slope * fu_plus
 
-    _gather_pairs(m, w, c, 0, n_pos, pos_slope, pos_offset)
+    _gather_pairs(m, w, c, pos, n_pos, pos_slope, pos_offset)
     _gather_pairs(m, w, c, unl, n_unl, unl_slope, 0.0)
     if item_side is not None:
         _gather_fake_items(w, c, item_side.fakes, fake_item, unl, n_fake_items, fi_slope)
@@ -389,5 +390,5 @@ def discriminator_step(
         gradient = pos_slope * pos_sigma + pos_offset * n_pos + unl_slope * unl_sigma
         gradient += fi_slope * fi_sigma + fu_slope * fu_sigma
         rate = learning_rate / (1.0 - power(c.beta1, t))
-        scalar_adam(m.bias, 0, gradient, c, rate, 1.0 / math.sqrt(1.0 - power(c.beta2, t)))
+        scalar_adam(m.bias, pos, gradient, c, rate, 1.0 / math.sqrt(1.0 - power(c.beta2, t)))
     return loss + 0.5 * c.regularization * squares

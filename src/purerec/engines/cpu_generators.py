@@ -118,7 +118,7 @@ def _normal_pair(u: Vector, angle: Vector, sign: Vector) -> tuple[Vector, Vector
     return length * cosine, length * sine
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(depends_on=_USES)
 def fill_noise(g: Side, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
     """n rows of Gaussian noise, with zeros in the padding; returns the counter after the numbers used."""
     d = g.dim + (-g.dim) % LANES
@@ -254,7 +254,7 @@ def _constrain(g: Side, n: Scalar) -> Scalar:
         if g.constraint == NORM:
             scale = np.float32(g.real_norm[0] / norm) if norm > g.real_norm[0] else _ONE
             g.scale[k] = scale
-            norm = norm * scale
+            norm = norm * float(scale)
             for j in range(0, d, LANES):
                 store(g.fakes, k * d + j, load(g.raw, k * d + j) * scale)
         norms += norm

@@ -19,13 +19,15 @@ F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
-TILE = 1024
-"""Items scored at a time: four users' scores of a tile (16 kB) stay in the first-level cache."""
+TILE = 704
+"""Items scored at a time: four users' scores of a tile (11 kB) stay in the first-level cache.
+
+Not a power of two, which would put the rows of a tile on the same cache lines."""
 BLOCK = 64
 """Tiles end at multiples of this, so that vector loops have no remainder."""
 PANEL = 64
 """Users that go through a tile together, while it is in the second-level cache."""
-MANY = 192
+MANY = 768
 """From so many positives on, items are sorted into the gaps between them instead of compared with each."""
 
 
@@ -159,14 +161,16 @@ def _before(s: Scalar, p: Scalar, score: Scalar, place: Scalar) -> Scalar:
 
 @kernel()
 def _gap(s: Scalar, p: Scalar, bar: F32, place: I32, a: Scalar, b: Scalar) -> Scalar:
-    """The first of the positives a to b (best first) that comes after an item; b if none does."""
-    while a < b:
-        middle = (a + b) >> 1
-        if _before(s, p, bar[middle], place[middle]):
-            b = middle
-        else:
-            a = middle + 1
-    return a
+    """The first of the positives a to b (best first) that comes after an item; b if none does.
+
+    The number of steps depends on b - a only and no step branches, so that the next item need not wait.
+    """
+    n = b - a
+    while n > 1:
+        half = n >> 1
+        a += half * (not _before(s, p, bar[a + half - 1], place[a + half - 1]))
+        n -= half
+    return a + (not _before(s, p, bar[a], place[a]))
 
 
 @kernel()

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.engines.game import F32, I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
-from purerec.errors import ConfigError, MissingExtraError, StoreError
+from purerec.errors import ConfigError, DataError, MissingExtraError, StoreError
 from purerec.randomness import generator
 from purerec.sampling import UnlabeledSampler
 
@@ -78,6 +78,10 @@ class TorchEngine:
         self.settings, self.seed, self.device = settings, seed, torch.device(device)
         self._sampler = UnlabeledSampler(indptr, indices, n_items, full_users="skip")
         degree = np.diff(indptr)
+        if not np.any((degree > 0) & (degree < n_items)):
+            raise DataError(
+                f"no user has touched some, but not all, of the {n_items} items; use data with both in it"
+            )
         self._pos_user: I32 = np.repeat(np.arange(degree.size, dtype=np.int32), degree)
         self._pos_item: I32 = np.asarray(indices, dtype=np.int32)
         self._weight = {
@@ -110,6 +114,8 @@ class TorchEngine:
 
     def train_discriminator(self, *, learning_rate: float, use_fakes: bool = True) -> EpochStats:
         """One epoch over all positives (Algorithm 1, lines 4 to 10)."""
+        if self.settings.unlabeled_per_epoch < 1:
+            raise ConfigError("unlabeled_per_epoch is 0; give the number of unlabeled pairs of an epoch")
         real = self._real_sides()
         with self._randomness("epochs") as rng:
             batches = self._batches(rng, use_fakes=use_fakes)
@@ -117,10 +123,13 @@ class TorchEngine:
 
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
         """So many generator steps (lines 11 to 16), each on `batch_size` freshly drawn unlabeled pairs."""
+        if self.settings.generators == "none":
+            raise ConfigError("there is no generator to train; set generators to 'item', 'user' or 'both'")
         real = self._real_sides()
         with self._randomness("generator_epochs") as rng:
             batches = (self._generator_batch(rng) for _ in range(steps))
-            return _means([self._generator_step(batch, real, learning_rate) for batch in batches])
+            # A batch may be empty: when all its users have touched every item.
+            return _means([self._generator_step(b, real, learning_rate) for b in batches if b.unl_user.size])
 
     def _batches(self, rng: np.random.Generator, *, use_fakes: bool) -> Iterator[Batch]:
         """Lines 5 to 8: all positives in random order, each batch with its share of unlabeled and fakes."""
@@ -190,7 +199,7 @@ class TorchEngine:
         unlabeled = phi.pairs(self._tensor(batch.unl_user), self._tensor(batch.unl_item))
         fakes = self._fakes(batch, unlabeled, real)
         if not fakes:
-            raise ConfigError("a generator step needs a generator; set generators to 'item', 'user' or 'both'")
+            raise ConfigError("a generator step needs noise; give the batch item_noise or user_noise")
         phi_fakes = [phi(pairs) for pairs in fakes]
 
         loss = torch.stack([generator_loss(phi_f, self.settings) for phi_f in phi_fakes]).sum()

@@ -1,0 +1,36 @@
+"""Documentation that can be wrong: names that must exist, commands that must parse, links that must lead somewhere."""
+
+import re
+from importlib import import_module
+
+import pytest
+from conftest import ROOT
+
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+
+
+def resolve(name):
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            found = getattr(found, part)
+        return found
+    raise LookupError(name)
+
+
+def test_every_part_of_the_paper_has_its_code():
+    names = re.findall(r"`(purerec\.[\w.]+)`", (ROOT / "docs" / "paper.md").read_text())
+    assert len(names) > 35
+    for name in names:
+        assert resolve(name) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
