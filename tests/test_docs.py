@@ -1,9 +1,10 @@
-"""Documentation that can be wrong: names that must exist, commands that must parse, links that must lead somewhere."""
+"""Documentation that can be wrong: names that must exist, links that must lead somewhere, fresh tables."""
 
 import re
 from importlib import import_module
 
 import pytest
+
 from conftest import ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])

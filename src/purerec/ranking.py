@@ -280,10 +280,10 @@ class _Slabs:
             peaks.append(peak)
         bound = users.shape[1] * peaks[0] * peaks[1] + peaks[2]
         tile_bytes = 4 * kernels.TILE * (kernels.padded(users.shape[1]) + 1)
-        # Half of the memory is for the copy that is transposed into a slab.
-        tiles = int(memory_mb * 2**20 / 2 / tile_bytes)
+        # While a slab is made, its rows are there three times: gathered, padded and transposed.
+        tiles = int(memory_mb * 2**20 / 3 / tile_bytes)
         if tiles < 1:
-            _refuse_memory(memory_mb, 2 * tile_bytes)
+            _refuse_memory(memory_mb, 3 * tile_bytes)
         return cls(users, items, bias, order, tiles, bound > 1e38)
 
     def __iter__(self) -> Iterator[tuple[F32, F32, F32, int, int, bool]]:

@@ -484,6 +484,18 @@ def test_a_foreign_checkpoint_is_an_error() -> None:
         engine_of(settings_of(scorer="mf")).restore(engine_of(settings_of(scorer="gmf")).state())
 
 
+def test_threads_do_not_change_the_bits_and_are_left_as_they_were() -> None:
+    before, states = torch.get_num_threads(), []
+    for n in (1, 3):
+        torch.set_num_threads(n)
+        engine = engine_of(settings_of(scorer="mlp", generators="both", constraint="recolour", dim=40, hidden=64))
+        play(engine, 2)
+        assert torch.get_num_threads() == n
+        states.append(engine.state())
+    torch.set_num_threads(before)
+    assert_same(*states)
+
+
 def test_seeds_matter_and_global_randomness_is_left_alone() -> None:
     indptr, indices = positives()
     torch.manual_seed(3)

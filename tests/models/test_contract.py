@@ -164,8 +164,7 @@ def test_score_is_thread_safe(name, fitted):
     wrong = []
 
     def work():
-        for _ in range(20):
-            wrong.append(not np.array_equal(scores(model), expected))
+        wrong.extend(not np.array_equal(scores(model), expected) for _ in range(20))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

@@ -347,7 +347,7 @@ class CpuEngine:
             colour32=_zeros(width * width),
             colour32_turned=_zeros(width * width),
             uniform=_zeros(3 * LANES),
-            back=_zeros(3 * max(width, hidden, condition)),
+            row32=_zeros(width),
             **_side_scratch(0, width, hidden),
         )
 
@@ -504,7 +504,7 @@ def _new_work(n: int, n_users: int, n_items: int, widths: dict[str, int], rules:
 
 
 def _side_scratch(n: int, width: int, hidden: int) -> dict[str, Any]:
-    sizes = {"noise": width, "first": hidden, "raw": width, "fakes": width, "scale": 1, "phi": 1, "sigma": 1}
+    sizes = dict.fromkeys(("noise", "raw", "fakes", "pull"), width) | {"first": hidden, "phi": 1, "sigma": 1}
     scratch: dict[str, Any] = {name: _zeros(n * size + LANES) for name, size in sizes.items()}
     scratch["scale"] = _zeros(n)
     return scratch

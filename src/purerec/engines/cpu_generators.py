@@ -86,8 +86,10 @@ class Side(NamedTuple):
     """(n,): what `norm` multiplied by."""
     phi: F32
     sigma: F32
-    back: F32
-    """(3 * w,), w = max(d, h, condition): gradient of a fake, of its raw form, of its hidden layer."""
+    pull: F32
+    """(n, d): d phi / d fake, then dL/draw."""
+    row32: F32
+    """(d,)"""
     real_mean: F64
     """(d,)"""
     real_factor: F64
@@ -271,48 +273,86 @@ def make_fakes(g: Side, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scal
 
 
 @kernel(depends_on=_USES, inner=True)
-def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, k: Scalar, w: Scalar) -> None:
-    """Add the gradient of fake k, whose own gradient lies in `g.back`, to `g.grad`."""
+def _score_fakes(g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Scalar) -> None:
+    """phi of the fakes, and d phi / d fake into `pull`: r * e, or for a bilinear relation R^T e_u or R e_i."""
+    d, other_dim = g.dim + (-g.dim) % LANES, g.condition_dim
+    table = m.user if g.is_item else m.item
+    for k in range(n):
+        id_ = np.int64(ids[first_id + k])
+        at = id_ * 3 * other_dim
+        if c.scorer == BILINEAR and g.is_item:
+            turn(table, at, m.relation, g.pull, k * d, other_dim, d)
+        elif c.scorer == BILINEAR:
+            turn_back(table, at, m.relation, g.pull, k * d, d, other_dim)
+        else:
+            for j in range(0, d, LANES):
+                store(g.pull, k * d + j, load(table, at + j) * load(m.relation, j))
+        acc = splat(_ZERO)
+        for j in range(0, d, LANES):
+            acc = acc + load(g.pull, k * d + j) * load(g.fakes, k * d + j)
+        g.phi[k] = total(acc) + m.bias[0]
+        if c.scorer == FM:
+            g.phi[k] += m.user_bias[id_ * 4] if g.is_item else m.item_bias[id_ * 4]
+
+
+@kernel(depends_on=_USES, inner=True)
+def _pull_raw(g: Side, n: Scalar) -> None:
+    """dL/dphi * `pull`, through the constraint, which is held constant, and the output's relu: dL/draw."""
+    d = g.dim + (-g.dim) % LANES
+    zero = splat(_ZERO)
+    share = np.float32(1.0 / n)
+    for k in range(n):
+        slope = (-g.sigma[k] if g.saturating else g.sigma[k] - _ONE) * share
+        if g.constraint == NORM:
+            slope *= g.scale[k]
+        if g.constraint == RECOLOUR:
+            for j in range(0, d, LANES):
+                acc = zero
+                for q in range(g.dim):
+                    acc = acc + load(g.colour32, q * d + j) * g.pull[k * d + q]
+                store(g.row32, j, acc)
+            for j in range(0, d, LANES):
+                store(g.pull, k * d + j, load(g.row32, j))
+        for j in range(0, d, LANES):
+            x = load(g.pull, k * d + j) * slope
+            if g.rectified:
+                x = where_positive(load(g.raw, k * d + j), x, zero)
+            store(g.pull, k * d + j, x)
+
+
+@kernel(depends_on=_USES, inner=True)
+def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
+    """From dL/draw, which lies in `pull`, to `grad`, which lies as the weights do."""
     d, h = g.dim + (-g.dim) % LANES, g.hidden
     n_in = d + (g.condition_dim if g.conditional else 0)
     b1 = n_in * h
     w2 = b1 + h
     b2 = w2 + h * d
     zero = splat(_ZERO)
-    raw_at, hidden_at = w, 2 * w
-    # Through the constraint, which is held constant, and the output's relu.
-    if g.constraint == RECOLOUR:
+    for q in range(h):
+        for p in range(d):
+            g.w2_turned[p * h + q] = g.theta[w2 + q * d + p]
+    for j in range(0, g.n_weights, LANES):
+        store(g.grad, j, zero)
+    for k in range(n):
+        condition = np.int64(ids[first_id + k]) * 3 * g.condition_dim
         for j in range(0, d, LANES):
+            x = load(g.pull, k * d + j)
+            store(g.grad, b2 + j, load(g.grad, b2 + j) + x)
+            for q in range(h):
+                at = w2 + q * d + j
+                store(g.grad, at, load(g.grad, at) + x * g.first[k * h + q])
+        for j in range(0, h, LANES):
             acc = zero
-            for q in range(g.dim):
-                acc = acc + load(g.colour32, q * d + j) * g.back[q]
-            store(g.back, raw_at + j, acc)
-    else:
-        scale = g.scale[k] if g.constraint == NORM else _ONE
-        for j in range(0, d, LANES):
-            store(g.back, raw_at + j, load(g.back, j) * scale)
-    for j in range(0, d, LANES):
-        x = load(g.back, raw_at + j)
-        if g.rectified:
-            x = where_positive(load(g.raw, k * d + j), x, zero)
-            store(g.back, raw_at + j, x)
-        store(g.grad, b2 + j, load(g.grad, b2 + j) + x)
-        for q in range(h):
-            at = w2 + q * d + j
-            store(g.grad, at, load(g.grad, at) + x * g.first[k * h + q])
-    condition = np.int64(ids[first_id + k]) * 3 * g.condition_dim
-    for j in range(0, h, LANES):
-        acc = zero
-        for q in range(d):
-            acc = acc + load(g.w2_turned, q * h + j) * g.back[raw_at + q]
-        acc = where_positive(load(g.first, k * h + j), acc, zero)
-        store(g.back, hidden_at + j, acc)
-        store(g.grad, b1 + j, load(g.grad, b1 + j) + acc)
-        for q in range(d):
-            store(g.grad, q * h + j, load(g.grad, q * h + j) + acc * g.noise[k * d + q])
-        for q in range(d, n_in):
-            at = q * h + j
-            store(g.grad, at, load(g.grad, at) + acc * table[condition + q - d])
+            for q in range(d):
+                acc = acc + load(g.w2_turned, q * h + j) * g.pull[k * d + q]
+            acc = where_positive(load(g.first, k * h + j), acc, zero)
+            store(g.grad, b1 + j, load(g.grad, b1 + j) + acc)
+            for q in range(d):
+                store(g.grad, q * h + j, load(g.grad, q * h + j) + acc * g.noise[k * d + q])
+            for q in range(d, n_in):
+                at = q * h + j
+                store(g.grad, at, load(g.grad, at) + acc * table[condition + q - d])
 
 
 @kernel(depends_on=_USES, inner=True)
@@ -320,52 +360,13 @@ def generator_step(
     g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Scalar, learning_rate: Scalar, t: Scalar
 ) -> tuple[Scalar, Scalar, Scalar]:
     """One step of one generator on the noise in `g`; its loss before it, and sums of D and of norms."""
-    d, h = g.dim + (-g.dim) % LANES, g.hidden
-    other_dim = g.condition_dim
-    table = m.user if g.is_item else m.item
     if n == 0:
         return 0.0, 0.0, 0.0
     norms = make_fakes(g, m, ids, first_id, n)
-    w = max(d, h, other_dim)
-    n_in = d + (other_dim if g.conditional else 0)
-    w2 = n_in * h + h
-    for q in range(h):
-        for p in range(d):
-            g.w2_turned[p * h + q] = g.theta[w2 + q * d + p]
-    g.grad[:] = _ZERO
-
-    # d phi / d fake: the other side's embedding, through the relation. It stays in the place of the fake's phi.
-    for k in range(n):
-        id_ = np.int64(ids[first_id + k])
-        _direction(g, m, c, table, id_)
-        acc = splat(_ZERO)
-        for j in range(0, d, LANES):
-            acc = acc + load(g.back, j) * load(g.fakes, k * d + j)
-        g.phi[k] = total(acc) + m.bias[0]
-        if c.scorer == FM:
-            g.phi[k] += m.user_bias[id_ * 4] if g.is_item else m.item_bias[id_ * 4]
-    phis, sigmas, plus = activate(g.phi, g.sigma, 0, n)
+    _score_fakes(g, m, c, ids, first_id, n)
+    phis, sigmas, plus = activate(g.phi, g.sigma, np.int64(0), n)
     loss = -plus / n if g.saturating else (plus - phis) / n
-    for k in range(n):
-        slope = -g.sigma[k] if g.saturating else g.sigma[k] - _ONE
-        _direction(g, m, c, table, np.int64(ids[first_id + k]))
-        for j in range(0, d, LANES):
-            store(g.back, j, load(g.back, j) * (slope / np.float32(n)))
-        _backward(g, table, ids, first_id, k, w)
+    _pull_raw(g, n)
+    _backward(g, m.user if g.is_item else m.item, ids, first_id, n)
     dense_adam(g.theta, g.grad, g.n_weights, c, learning_rate, t)
     return loss, sigmas, norms
-
-
-@kernel(depends_on=_USES, inner=True)
-def _direction(g: Side, m: Model, c: Rules, table: F32, id_: Scalar) -> None:
-    """d phi / d fake into `g.back`: r * e, or for a bilinear relation R^T e_u or R e_i."""
-    d, other_dim = g.dim + (-g.dim) % LANES, g.condition_dim
-    at = id_ * 3 * other_dim
-    if c.scorer == BILINEAR:
-        if g.is_item:
-            turn(table, at, m.relation, g.back, 0, other_dim, c.i_dim)
-        else:
-            turn_back(table, at, m.relation, g.back, 0, d, c.i_dim)
-        return
-    for j in range(0, d, LANES):
-        store(g.back, j, load(table, at + j) * load(m.relation, j))

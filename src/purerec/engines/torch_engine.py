@@ -50,6 +50,20 @@ BY_ROW = ("user", "item", "user_bias", "item_bias")
 """Parameters with one row per user or item: sparse gradients, SparseAdam."""
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one CPU thread: sums then run in one order, so that the same seed gives the same bits anywhere.
+
+    It costs nothing here: steps are small, and on a busy machine a second thread makes them many times slower.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class TorchEngine:
     """Plays the game of `game.py` on `device` ("auto": a CUDA GPU if there is one).
 
@@ -112,6 +126,7 @@ class TorchEngine:
 
     # --- Epochs
 
+    @one_thread()
     def train_discriminator(self, *, learning_rate: float, use_fakes: bool = True) -> EpochStats:
         """One epoch over all positives (Algorithm 1, lines 4 to 10)."""
         if self.settings.unlabeled_per_epoch < 1:
@@ -121,6 +136,7 @@ class TorchEngine:
             batches = self._batches(rng, use_fakes=use_fakes)
             return _means([self._discriminator_step(batch, real, learning_rate) for batch in batches])
 
+    @one_thread()
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
         """So many generator steps (lines 11 to 16), each on `batch_size` freshly drawn unlabeled pairs."""
         if self.settings.generators == "none":
@@ -172,10 +188,12 @@ class TorchEngine:
 
     # --- Steps
 
+    @one_thread()
     def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
         """One given step; returns its loss before the update."""
         return self._discriminator_step(batch, self._real_sides(), learning_rate).loss.item()
 
+    @one_thread()
     def step_generators(self, batch: Batch, *, learning_rate: float) -> float:
         """One given generator step; returns its loss before the update."""
         return self._generator_step(batch, self._real_sides(), learning_rate).loss.item()
@@ -236,6 +254,7 @@ class TorchEngine:
 
     # --- Scores, parameters, checkpoints
 
+    @one_thread()
     @torch.no_grad()
     def scores(self, user_idx: I32) -> F32:
         """phi of the given users with all items, (len(user_idx), n_items): what to rank by, for any scorer."""

@@ -251,12 +251,14 @@ def make_config(model: type[Recommender], settings: Mapping[str, Any]) -> Config
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
             raise ConfigError(f"{model.name} has no setting {name!r}; {hint}")
-    clean = {k: None if isinstance(v, str) and v.lower() in ("none", "null") else v for k, v in settings.items()}
     try:
-        return model.config_class(**clean)
+        return model.config_class(**settings)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "settings"
-        given = f"={first['input']!r}" if first["loc"] else ""
-        message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        raise ConfigError(f"{model.name}: {where}{given} {message[0].lower()}{message[1:]}") from None
+    spelled_none = {k for k, v in settings.items() if isinstance(v, str) and v.lower() in ("none", "null")}
+    if first["loc"] and first["loc"][0] in spelled_none:
+        return make_config(model, {**settings, str(first["loc"][0]): None})
+    where = str(first["loc"][0]) if first["loc"] else "settings"
+    given = f"={first['input']!r}" if first["loc"] else ""
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    raise ConfigError(f"{model.name}: {where}{given} {message[0].lower()}{message[1:]}")

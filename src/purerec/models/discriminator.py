@@ -253,14 +253,12 @@ class DiscriminatorGame:
 
 def _mlp_scores(params: Params, user_idx: I64) -> F32:
     """The network of the mlp scorer, layer by layer: (len(user_idx), n_items)."""
-    items, bias = params["item"], params["bias"]
-    layers = [(params[f"mlp.{n}.weight"], params[f"mlp.{n}.bias"]) for n in (0, 2, 4)]
-    width = params["user"].shape[1]
-    first, first_bias = layers[0]
-    from_items = items @ first[:, width:].T + first_bias
+    items, width = params["item"], params["user"].shape[1]
+    first, second, last = (params[f"mlp.{n}.weight"] for n in (0, 2, 4))
+    from_items = items @ first[:, width:].T + params["mlp.0.bias"]
     scores = np.empty((len(user_idx), len(items)), dtype=np.float32)
     for row, user in enumerate(user_idx):
         hidden = np.maximum(from_items + first[:, :width] @ params["user"][user], 0)
-        hidden = np.maximum(hidden @ layers[1][0].T + layers[1][1], 0)
-        scores[row] = hidden @ layers[2][0][0] + layers[2][1] + bias
+        hidden = np.maximum(hidden @ second.T + params["mlp.2.bias"], 0)
+        scores[row] = hidden @ last[0] + params["bias"]
     return scores

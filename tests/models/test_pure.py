@@ -1,0 +1,166 @@
+"""PURE, PU-GMF and GMF: what they share, what sets them apart, and the paper's settings."""
+
+import numpy as np
+import pytest
+
+import purerec as pr
+from conftest import checkerboard, need
+from purerec.errors import ConfigError, DivergedError
+from purerec.experiments import paper
+from purerec.models.folding import fold_in
+from purerec.training import Run
+
+QUICK = {"epochs": 12, "pretrain_epochs": 6, "dim": 4}
+
+
+def log(seed=0, n=1500):
+    rng = np.random.default_rng(seed)
+    user = rng.integers(0, 60, n)
+    return pr.Interactions.from_columns(user, 2 * rng.integers(0, 25, n) + user % 2)
+
+
+def scores(model):
+    return model.score(np.arange(len(model.users)))
+
+
+@pytest.mark.parametrize("data", ["ml-100k", "ml-1m", "yelp"])
+def test_paper_presets_are_the_appendix_to_the_letter(data):
+    config = pr.PURE.paper(data).config
+    printed = paper()["parameters"][data]
+    for name in ("dim", "batch_size", "learning_rate", "prior", "noise"):
+        assert getattr(config, name) == printed[name]
+    assert config.epochs - config.pretrain_epochs == printed["epochs"]
+    assert config.scorer == "gmf"
+    assert (config.generator_epochs, config.fake_weight, config.fake_ratio) == (10, 1, 1)
+    assert (config.output, config.constraint, config.conditional) == ("relu", "none", False)
+    with pytest.raises(ConfigError, match="ml-100k, ml-1m, yelp"):
+        pr.PURE.paper("netflix")
+
+
+def test_pure_without_fakes_is_pugmf():
+    data = log()
+    plain = pr.PUGMF(epochs=8, dim=4).fit(data, seed=3)
+    before_the_game = pr.PURE(epochs=8, pretrain_epochs=8, dim=4).fit(data, seed=3)
+    np.testing.assert_array_equal(scores(plain), scores(before_the_game))
+
+
+def test_a_given_pugmf_takes_the_place_of_pre_training():
+    data = log()
+    start = pr.PUGMF(epochs=6, dim=4).fit(data, seed=0)
+    model = pr.PURE(**QUICK).fit(data, seed=0, pretrained=start)
+    assert len(model.history.curve("D(fake)")) == QUICK["epochs"]
+    with pytest.raises(ConfigError, match="other data"):
+        pr.PURE(**QUICK).fit(log(seed=9, n=300), pretrained=start)
+
+
+def test_history_has_every_curve():
+    data = log()
+    parts = pr.split(data, "ratio")
+    model = pr.PURE(**QUICK, validate_every=3).fit(parts.train, valid=parts.valid)
+    assert {"loss", "D(positive)", "D(unlabeled)", "user_norm", "item_norm", "learning_rate"} <= set(
+        model.history.records[0]
+    )
+    assert len(model.history.curve("D(fake)")) == 6
+    assert len(model.history.curve("fake_norm")) == 6
+    assert [epoch for epoch, _ in model.history.curve("P@5")] == [2, 5, 8, 11]
+    assert model.history.records[0]["phase"] == "pre-training"
+
+
+def test_bias_starts_at_the_prior():
+    model = pr.PUGMF(epochs=0, prior=1e-3).fit(log())
+    assert np.mean(1 / (1 + np.exp(-scores(model)))) == pytest.approx(1e-3, rel=0.05)
+
+
+@pytest.mark.parametrize("scorer", ["mf", "gmf", "bilinear", "fm"])
+@pytest.mark.parametrize("name", ["gmf", "pugmf", "pure"])
+def test_every_scorer_learns(scorer, name):
+    model = pr.make_model(name, scorer=scorer, dim=4).fit(checkerboard(), seed=0)
+    found = model.recommend(k=1)
+    assert (found["user"] == found["item"]).mean() >= 0.9
+
+
+def test_mlp_scorer_and_torch_engine():
+    need("torch")
+    model = pr.PUGMF(scorer="mlp", dim=4, epochs=3).fit(log(), seed=0)
+    assert model.factors() is None
+    assert np.isfinite(scores(model)).all()
+    with pytest.raises(ConfigError, match="mlp scorer"):
+        model.recommend_for([1, 3])
+
+
+def test_mlp_scores_are_those_of_the_network(tmp_path):
+    need("torch")
+    import torch
+
+    from purerec.engines.torch_modules import MLP
+
+    model = pr.PUGMF(scorer="mlp", dim=4, epochs=2).fit(log(), seed=0)
+    net = MLP(4, 4)
+    params = model._params
+    with torch.no_grad():
+        for name, tensor in net.state_dict().items():
+            source = params[name if name in params else f"mlp.{name.removeprefix('layers.')}"]
+            tensor.copy_(torch.from_numpy(source))
+        users = torch.from_numpy(params["user"][[5]]).expand(len(params["item"]), -1)
+        expected = net(users, torch.from_numpy(params["item"])).numpy() + params["bias"]
+    np.testing.assert_allclose(model.score([5])[0], expected.ravel(), rtol=1e-4, atol=1e-5)
+    again = pr.load_model(model.save(tmp_path / "m"))
+    np.testing.assert_array_equal(again.score([5]), model.score([5]))
+
+
+@pytest.mark.parametrize("name", ["gmf", "pugmf", "pure"])
+def test_both_engines_learn_the_same_thing(name):
+    need("torch")
+    data = log()
+    settings = QUICK if name == "pure" else {"epochs": 12, "dim": 4}
+    fast = pr.make_model(name, engine="cpu", **settings).fit(data, seed=0)
+    slow = pr.make_model(name, engine="torch", **settings).fit(data, seed=0)
+    a, b = (scores(m) - scores(m).mean(axis=1, keepdims=True) for m in (fast, slow))
+    assert np.corrcoef(a.ravel(), b.ravel())[0, 1] > 0.8
+
+
+def test_divergence_is_told(monkeypatch):
+    monkeypatch.setattr("purerec.training._EXPLODED", 0.5)
+    with pytest.raises(DivergedError, match=r"_norm is .*; lower learning_rate \(now 1\)"):
+        pr.PUGMF(learning_rate=1, regularization=0, epochs=20, dim=2).fit(log())
+
+
+def test_non_negative_risk_helps_where_the_prior_is_large():
+    data = checkerboard()
+    model = pr.PUGMF(non_negative=True, prior=0.3, dim=4).fit(data)
+    assert np.isfinite(scores(model)).all()
+
+
+def test_stopping_early_on_validation():
+    parts = pr.split(log(), "ratio")
+    model = pr.PUGMF(epochs=60, patience=2, validate_every=1, dim=4)
+    model.fit(parts.train, valid=parts.valid, run=Run())
+    assert model.history.best_epoch is not None
+    assert pr.evaluate(model, pr.Split(parts.train, None, parts.valid)).metrics["P@5"] == pytest.approx(
+        model.history.best_metric
+    )
+
+
+def test_fold_in_minimises_the_pu_risk():
+    rng = np.random.default_rng(0)
+    items = rng.standard_normal((80, 4)).astype(np.float32)
+    history = np.array([3, 7, 9], dtype=np.int32)
+    prior, reg, bias = 1e-2, 0.1, -4.0
+    phi = fold_in(items, None, history, bias=bias, prior=prior, regularization=reg).astype(np.float64) - bias
+    vector = np.linalg.lstsq(items.astype(np.float64), phi, rcond=None)[0]
+
+    def risk(e):
+        s = items @ e + bias
+        return -s[history].mean() + np.logaddexp(0, s).mean() / prior + 0.5 * 2 * reg * e @ e
+
+    best = risk(vector)
+    for _ in range(200):
+        assert risk(vector + rng.standard_normal(4) * 0.02) >= best - 1e-6
+
+
+def test_folding_in_a_known_user_agrees_with_training():
+    data = checkerboard(30)
+    model = pr.PUGMF(dim=4).fit(data)
+    folded = model._score_history(data.positives.row(4))
+    trained = model.score([4])[0]
+    assert np.corrcoef(folded, trained)[0, 1] > 0.9

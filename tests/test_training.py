@@ -1,0 +1,191 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from purerec.errors import ConfigError, DivergedError, StoreError
+from purerec.storing import read_manifest
+from purerec.training import Run, train
+
+
+class Walk:
+    """A game whose state is one number and a counter; the k-th step depends on both."""
+
+    def __init__(self, fail_at=None, value=np.nan):
+        self.x, self.steps, self.fail_at, self.value = np.float64(1.0), 0, fail_at, value
+
+    def epoch(self, number):
+        self.x = self.x * 1.1 + np.sin(self.steps)
+        self.steps += 1
+        loss = self.value if number == self.fail_at else float(self.x)
+        return {"loss": loss, "user_norm": 1.0}
+
+    def state(self):
+        return {"x": np.array([self.x]), "steps": np.array([self.steps])}
+
+    def restore(self, state, number):
+        self.x, self.steps = state["x"][0], int(state["steps"][0])
+        assert self.steps == number
+
+
+def go(game, tmp_path=None, epochs=20, run=None, **kwargs):
+    return train(game, epochs=epochs, run=run or Run(), identity={"seed": 0}, **kwargs)
+
+
+def test_every_epoch_is_recorded():
+    seen = []
+    history = go(Walk(), run=Run(callbacks=(seen.append,)))
+    assert [r["epoch"] for r in history.records] == list(range(20))
+    assert seen == history.records
+    assert history.curve("loss")[3] == (3, history.records[3]["loss"])
+
+
+def test_early_stopping_goes_back_to_the_best():
+    game = Walk()
+    scores = iter([0.1, 0.3, 0.5, 0.4, 0.45, 0.2, 0.9])
+    history = go(game, validate=lambda: next(scores), validate_every=2, patience=3)
+    assert history.best_epoch == 5
+    assert history.best_metric == 0.5
+    assert game.steps == 6
+    assert len(history.records) == 12
+    assert "no better P@5" in history.stopped
+
+
+def test_without_patience_validation_only_watches():
+    game = Walk()
+    history = go(game, validate=lambda: 0.5, validate_every=7)
+    assert game.steps == 20
+    assert [epoch for epoch, _ in history.curve("P@5")] == [6, 13, 19]
+
+
+@pytest.mark.parametrize("stop", [1, 7, 10, 19])
+def test_resumed_ends_in_the_same_bits(tmp_path, stop):
+    whole = Walk()
+    go(whole)
+    run = Run(checkpoint=tmp_path / "c", checkpoint_epochs=1)
+
+    def crash(record):
+        if record["epoch"] == stop:
+            raise RuntimeError("power cut")
+
+    part = Walk()
+    with pytest.raises(RuntimeError):
+        go(part, run=Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, callbacks=(crash,)))
+    again = Walk()
+    history = go(again, run=Run(checkpoint=run.checkpoint, checkpoint_epochs=1, resume=True))
+    assert again.x == whole.x
+    assert [r["epoch"] for r in history.records] == list(range(20))
+
+
+def test_resumed_early_stopping_remembers_the_best(tmp_path):
+    def scores():
+        yield from [0.1, 0.5, 0.3, 0.2, 0.4]
+
+    plain, whole = scores(), Walk()
+    expected = go(whole, validate=lambda: next(plain), validate_every=2, patience=3)
+    stream, part = scores(), Walk()
+
+    def crash(record):
+        if record["epoch"] == 6:
+            raise RuntimeError
+
+    options = {"checkpoint": tmp_path / "c", "checkpoint_epochs": 2}
+    with pytest.raises(RuntimeError):
+        go(part, run=Run(**options, callbacks=(crash,)), validate=lambda: next(stream), validate_every=2, patience=3)
+    again = Walk()
+    history = go(again, run=Run(**options, resume=True), validate=lambda: next(stream), validate_every=2, patience=3)
+    assert (history.best_epoch, history.best_metric) == (expected.best_epoch, expected.best_metric)
+    assert again.x == whole.x
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    go(Walk(), run=Run(checkpoint=tmp_path / "c", checkpoint_epochs=5))
+    with pytest.raises(StoreError, match=r"of another run .seed was 0, now 1"):
+        train(Walk(), epochs=20, run=Run(checkpoint=tmp_path / "c", resume=True), identity={"seed": 1})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_divergence_names_epoch_quantity_and_remedy(value):
+    with pytest.raises(DivergedError, match=r"epoch 3: the loss is (nan|inf); lower learning_rate"):
+        go(Walk(fail_at=3, value=value))
+
+
+def test_exploding_norms():
+    class Exploding(Walk):
+        def epoch(self, number):
+            return {"loss": 1.0, "item_norm": 10.0 ** (2 * number)}
+
+    with pytest.raises(DivergedError, match="epoch 3: the item_norm is 1e"):
+        go(Exploding())
+
+
+def test_limits():
+    history = go(Walk(), run=Run(time_limit_s=0.0))
+    assert len(history.records) == 1
+    assert "time limit" in history.stopped
+    assert len(go(Walk(), run=Run(stop_after=4)).records) == 4
+
+
+def test_log_is_json_lines_and_goes_on_when_resumed(tmp_path):
+    log = tmp_path / "sub" / "log.jsonl"
+    go(Walk(), epochs=5, run=Run(log=log, checkpoint=tmp_path / "c", checkpoint_epochs=1))
+    go(Walk(), epochs=8, run=Run(log=log, checkpoint=tmp_path / "c", resume=True))
+    assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == list(range(8))
+    with pytest.raises(ConfigError, match="cannot write the log"):
+        go(Walk(), run=Run(log=tmp_path))
+
+
+def test_progress_goes_to_standard_error(capsys):
+    go(Walk(), run=Run(progress=True), validate=lambda: 0.25)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "P@5 0.2500" in captured.err
+
+
+KILLED = """
+import sys
+from pathlib import Path
+import numpy as np
+from purerec.interactions import Interactions
+from purerec.models import make_model
+from purerec.training import Run
+rng = np.random.default_rng(0)
+data = Interactions.from_columns(rng.integers(0, 50, 2000), rng.integers(0, 60, 2000))
+settings = dict(epochs=1500, pretrain_epochs=700, generators="both", batch_size=64)
+run = Run(checkpoint=Path(sys.argv[1] + ".c"), checkpoint_epochs=7, resume=True)
+make_model("pure", **settings).fit(data, seed=1, run=run).save(sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path):
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    subprocess.run([sys.executable, "-c", KILLED, whole], check=True, env=os.environ)
+    rng = np.random.default_rng()
+    kills = 0
+    for _ in range(8):
+        process = subprocess.Popen([sys.executable, "-c", KILLED, part], env=os.environ)
+        before = _next_epoch(part)
+        while process.poll() is None and _next_epoch(part) == before:
+            time.sleep(0.02)  # until it has got further than the one before
+        time.sleep(rng.uniform(0, 0.3))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        if process.wait() == 0:
+            break
+    subprocess.run([sys.executable, "-c", KILLED, part], check=True, env=os.environ)
+    assert kills > 0
+    assert (whole / "tensors.safetensors").read_bytes() == (part / "tensors.safetensors").read_bytes()
+
+
+def _next_epoch(part):
+    try:
+        return read_manifest(f"{part}.c", kind="checkpoint")["next_epoch"]
+    except StoreError:
+        return 0
