@@ -54,7 +54,7 @@ LAYERS = [
     {"catalog", "theory", "evaluating"},
     {"comparing", "training", "reporting"},
     {"models"},
-    {"experiments", "serving", "console"},
+    {"experiments", "reproducing", "serving", "console"},
     {"cli"},
 ]
 

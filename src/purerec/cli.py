@@ -512,6 +512,37 @@ def compare(
         console.say(line)
 
 
+@app.command("reproduce")
+def reproduce(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, or all.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Two seeds, to see that it works.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results"),
+) -> None:
+    """Run the experiments behind a table and write its results file.
+
+    Example: purerec reproduce table2 --quick
+    """
+    from purerec import reproducing
+    from purerec.catalog import cache_folder
+    from purerec.experiments import RunStore
+
+    known = reproducing.names()
+    chosen = known if names == ["all"] else names
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"there is no experiment {name!r}; there are {', '.join(known)} and all")
+    for name in chosen:
+        store = RunStore(cache_folder() / "runs" / name)
+        if not resume:
+            store.clear()
+        found = reproducing.reproduce(name, quick=quick, store=store, tell=console.note)
+        target = reproducing.results_file(name, out)
+        console.write_json(found, str(target))
+        store.clear()
+        console.say(f"{name}: written to {target}")
+
+
 @app.callback(invoke_without_command=True)
 def version(
     show: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,

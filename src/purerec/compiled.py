@@ -26,19 +26,21 @@ _njit: Any = numba.njit
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def kernel(*, depends_on: tuple[str, ...] = (), inner: bool = False) -> Callable[[F], F]:
+def kernel(*, depends_on: tuple[str, ...] = (), inner: bool = False, inline: bool = False) -> Callable[[F], F]:
     """Compile a function; `depends_on` names the modules whose helpers it calls.
 
     - `inner=True`: for kernels that only other kernels call. The way in from Python is left out, which saves a
       good part of the compile time; a call from Python would crash.
+    - `inline=True`: for large kernels that one other calls: compiled as a part of it and not twice.
     - `error_model="numpy"`: the check for division by zero would stop vectorisation.
     - `_nrt=False`: a kernel may not allocate, and in return its helpers take tuples of arrays without counting
       references, which costs more than the work they do (a draw of an unlabeled item: 90 ns with, 20 without).
     - no fastmath: a NaN has to stay a NaN, so that a run that diverges can be told.
     """
-    options = {"error_model": "numpy", "nogil": True, "_nrt": False}
-    if inner:
-        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
+    options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
+    if inline:
+        options["inline"] = "always"
 
     def compile_(function: F) -> F:
         try:

@@ -359,8 +359,8 @@ class UnlabeledSampler:
     """Draws pairs that are not among the positives, exactly.
 
     The positives are `indptr` (n_users + 1,) and `indices` (n_positive,), ascending and unique in each row.
-    A bitmap of all pairs is kept if it fits `memory_mb`; otherwise a Bloom filter per user (about 3 bytes a
-    positive, whatever `memory_mb`) spares most binary searches. Both give the same draws.
+    A bitmap of all pairs is kept if it fits `memory_mb` and is not mostly empty; otherwise a Bloom filter per
+    user (about 3 bytes a positive, whatever `memory_mb`) spares most binary searches. Both give the same draws.
 
     `full_users`: what to do with a user who has touched every item. "error" raises DataError; "skip" answers -1
     for them. Draws over all pairs leave them out by themselves.
@@ -445,7 +445,10 @@ def _tables(indptr: I64, indices: I32, n_items: int, memory_mb: float) -> Tables
     n_users = indptr.size - 1
     row_words = (n_items + 63) // 64
     filter_start = np.zeros(n_users + 1, np.int64)
-    if n_users * row_words * 8 <= memory_mb * 1e6:
+    # Beyond 16 bytes a positive the bitmap only pushes other things out of the caches: 25,677 x 25,815 pairs
+    # with 467,000 positives are drawn a third faster with Bloom filters (1.3 MB) than with the bitmap (83 MB).
+    sensible = max(1e6, 16.0 * indices.size)
+    if n_users * row_words * 8 <= min(memory_mb * 1e6, sensible):
         words = np.zeros(n_users * row_words, np.uint64)
         _fill_bitmap(indptr, indices, row_words, words)
     else:

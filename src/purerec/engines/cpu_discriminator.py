@@ -286,7 +286,7 @@ def _update_biases(table: F32, grads: F32, slot_ids: I32, n_slots: Scalar, c: Ru
         scalar_adam(table, np.int64(slot_ids[slot]) * 4, grads[slot], c, step_size, 1.0)
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inline=True)
 def discriminator_step(
     m: Model,
     w: Work,

@@ -123,7 +123,7 @@ def discriminator_epoch(
         sums[N_FAKES] += n_fake_items + n_fake_users
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inline=True)
 def generators_step(
     item_side: Side | None,
     user_side: Side | None,

@@ -263,7 +263,7 @@ def _constrain(g: Side, n: Scalar) -> Scalar:
     return norms
 
 
-@kernel(depends_on=_USES)
+@kernel(depends_on=_USES, inline=True)
 def make_fakes(g: Side, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scalar:
     """n fakes from the noise that lies in `g`, for the pairs whose other side is `ids`; the sum of norms."""
     if n == 0:
@@ -355,7 +355,7 @@ def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> Non
                 store(g.grad, at, load(g.grad, at) + acc * table[condition + q - d])
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(depends_on=_USES, inner=True, inline=True)
 def generator_step(
     g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Scalar, learning_rate: Scalar, t: Scalar
 ) -> tuple[Scalar, Scalar, Scalar]:

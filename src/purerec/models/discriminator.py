@@ -29,9 +29,9 @@ class DiscriminatorConfig(Config):
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Width of the embeddings. None: 5, 8 or 16 by the number of users (up to 2,000, 10,000, more), which is what
     the paper has for its three data sets."""
-    scorer: Literal["mf", "gmf", "bilinear", "fm", "mlp"] = "gmf"
+    scorer: Literal["mf", "gmf", "bilinear", "fm", "mlp"] = "fm"
     """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
-    mlp: a network on both embeddings (engine torch)."""
+    mlp: a network on both embeddings (engine torch). The paper: gmf, of which r is absorbed by free embeddings."""
     prior: float = Field(default=1e-4, gt=0, lt=0.5)
     """The positive class prior pi_p: what share of all pairs is relevant."""
     unlabeled_ratio: float = Field(default=4.0, gt=0, le=100)
@@ -41,13 +41,13 @@ class DiscriminatorConfig(Config):
     popularity: of the positive's user, in proportion to popularity."""
     epochs: int = Field(default=90, ge=0, le=100_000)
     """Passes over the positives."""
-    batch_size: int = Field(default=128, ge=1, le=1_000_000)
+    batch_size: int = Field(default=256, ge=1, le=1_000_000)
     """Positives per step."""
-    learning_rate: float = Field(default=5e-3, gt=0, le=10)
+    learning_rate: float = Field(default=1e-2, gt=0, le=10)
     """Of Adam, at the start."""
-    schedule: Literal["steps", "cosine", "constant"] = "steps"
+    schedule: Literal["steps", "cosine", "constant"] = "cosine"
     """steps: a fifth of the rate after two thirds of the epochs, a twenty-fifth after eight ninths."""
-    regularization: float = Field(default=0.15, ge=0, le=1e6)
+    regularization: float = Field(default=0.1, ge=0, le=1e6)
     """L2 on the embeddings of sampled pairs, relative to the weight of a positive."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Deviation of the random start of the embeddings."""

@@ -8,8 +8,8 @@ Sampling.
 
 A run is one PU-GMF run, in the last part of which the generators take part (pre-training, in the paper's words).
 An epoch costs what PU-GMF's costs, plus k d^2 per fake. `PURE.paper(...)` is the paper's own form; the default is
-the best form found on validation data: fakes of small weight, made for a given user, and kept on the manifold of
-real items. At full weight the fakes harm in every form tried: the game's equilibrium is a constant D.
+the best form found on validation data: fake users of small weight, made for a given item and kept on the manifold
+of real ones. At full weight the fakes harm in every form tried: the game's equilibrium is a constant D.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from purerec.training import Record, Run
 class PUREConfig(DiscriminatorConfig):
     """Settings of PURE."""
 
-    pretrain_epochs: int = Field(default=60, ge=0, le=100_000)
+    pretrain_epochs: int = Field(default=45, ge=0, le=100_000)
     """Epochs without generators before the game, out of `epochs`."""
-    generators: Literal["item", "user", "both"] = "item"
+    generators: Literal["item", "user", "both"] = "user"
     """Which side is invented."""
     fake_weight: float = Field(default=0.01, ge=0, le=10)
     """Weight of the fakes beside the sampled unlabeled pairs. The paper: 1."""
     fake_ratio: float = Field(default=0.25, gt=0, le=1)
     """Fakes per sampled unlabeled pair. The paper: 1."""
-    generator_epochs: float = Field(default=0.07, ge=0, le=1000)
+    generator_epochs: float = Field(default=0.2, ge=0, le=1000)
     """Passes of the generators for each one of the discriminator. The paper: 10."""
-    generator_learning_rate: float = Field(default=1e-3, gt=0, le=10)
+    generator_learning_rate: float = Field(default=1e-2, gt=0, le=10)
     """Of the generators' Adam."""
-    hidden: int = Field(default=16, ge=1, le=4096)
+    hidden: int = Field(default=32, ge=1, le=4096)
     """Hidden units of a generator."""
-    noise: float = Field(default=0.3, ge=0, le=100)
+    noise: float = Field(default=0.1, ge=0, le=100)
     """Standard deviation of the generators' Gaussian input (delta). The paper: 0.01."""
     conditional: bool = True
     """Whether the item generator sees the user it invents an item for, and the other way round."""
@@ -93,6 +93,7 @@ class PURE(DiscriminatorModel):
             "pretrain_epochs": rounds,
             "unlabeled_ratio": 1.0,
             "unlabeled": "global",
+            "scorer": "gmf",
             "schedule": "constant",
             "regularization": 0.0,
             "generators": "both",

@@ -1,0 +1,103 @@
+"""Which of several unlabeled candidates becomes the negative: rules that any sampled model can use.
+
+    FIRST        the first one: plain sampling
+    BEST         the highest score: dynamic negative sampling, DNS
+    SOFTMAX      at random, in proportion to exp(score): dynamic random negative sampling, DRNS
+    RANKED       at random by the place r in the order of scores, in proportion to exp(-(r + 1) / (k rho)), LambdaFM
+    VIOLATING    candidates one after the other, until one scores above the positive less a margin: WARP, LambdaFM
+
+Candidates come from `purerec.sampling`, uniform or by weight. A rule looks at scores that are given to it, so it
+does not care what model they come from. BEST and its kin cost k scores a negative instead of one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.compiled import Scalar, kernel
+from purerec.sampling import Tables, _fill_alias, _free_weights
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+FIRST, BEST, SOFTMAX, RANKED, VIOLATING = range(5)
+Negatives = Literal["uniform", "dns", "drns"]
+RULES: dict[Negatives, int] = {"uniform": FIRST, "dns": BEST, "drns": SOFTMAX}
+"""The `negatives` setting of models."""
+_TO_UNIT = 1.0 / 2.0**53
+_TOP_BITS = np.uint64(11)
+
+
+@kernel(inner=True)
+def unit(word: Scalar) -> Scalar:
+    """A random word as a number in [0, 1)."""
+    return np.float64(word >> _TOP_BITS) * _TO_UNIT
+
+
+@kernel(inner=True)
+def best_of(scores: F32, n: Scalar) -> Scalar:
+    """The place of the highest of n scores; of equal ones the first."""
+    best = 0
+    for k in range(1, n):
+        best = k if scores[k] > scores[best] else best
+    return best
+
+
+@kernel(inner=True)
+def softmax_of(scores: F32, n: Scalar, x: Scalar) -> Scalar:
+    """A place drawn in proportion to exp(score); x is uniform in [0, 1). The scores are used up."""
+    top = scores[best_of(scores, n)]
+    mass = np.float32(0.0)
+    for k in range(n):
+        mass += np.float32(math.exp(scores[k] - top))
+        scores[k] = mass
+    level = np.float32(x) * mass
+    for k in range(n - 1):
+        if level < scores[k]:
+            return k
+    return n - 1
+
+
+@kernel(inner=True)
+def ranked_of(scores: F32, places: F32, n: Scalar, rank: Scalar) -> Scalar:
+    """The place of the score with `rank` others before it in descending order; `places` (n,) is scratch."""
+    for k in range(n):  # insertion sort: n is small
+        score, at = scores[k], k
+        while at > 0 and scores[at - 1] < score:
+            scores[at], places[at] = scores[at - 1], places[at - 1]
+            at -= 1
+        scores[at], places[at] = score, np.float32(k)
+    return np.int64(places[rank])
+
+
+@kernel(inner=True)
+def draw_rank(cumulative: F64, n: Scalar, x: Scalar) -> Scalar:
+    """A rank by a table of cumulative shares that ends in 1; x is uniform in [0, 1)."""
+    for rank in range(n - 1):
+        if x < cumulative[rank]:
+            return rank
+    return n - 1
+
+
+def rank_shares(n: int, rho: float) -> F64:
+    """(n,) shares of the places 0..n-1 in proportion to exp(-(r + 1) / (n rho)): LambdaFM, Eq. (12)."""
+    weights = np.exp(-(np.arange(n) + 1.0) / (n * rho))
+    shares: F64 = weights / weights.sum()
+    return shares
+
+
+def weighted(tables: Tables, shares: F64) -> Tables:
+    """The same tables, with draws by weight going by `shares` (n_items,) instead of by popularity."""
+    # Whole numbers, so that the alias table is exact; the largest product stays below 2^63.
+    weight = np.maximum(1, np.rint(shares / shares.max() * 2**24)).astype(np.int64)
+    total = int(weight.sum())
+    free = np.empty(tables.n_users, np.int64)
+    _free_weights(tables.indptr, tables.indices, weight, total, free)
+    cutoff, alias = np.zeros(tables.n_items, np.uint64), np.zeros(tables.n_items, np.int32)
+    _fill_alias(weight * tables.n_items, total, np.empty(tables.n_items, np.int64), cutoff, alias)
+    return tables._replace(total_weight=total, free_weight=free, weight=weight, cutoff=cutoff, alias=alias)

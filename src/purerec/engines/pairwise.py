@@ -1,0 +1,314 @@
+"""SGD on triples (user, positive, negative), compiled: shuffling, drawing, choosing and stepping in one call.
+
+    min  sum over triples of  w * softplus(-x) + reg/2 (|e_u|^2 + |q_i|^2 + |q_j|^2) + bias_reg/2 (b_i^2 + b_j^2)
+    x = e_u.(q_i - q_j) + b_i - b_j
+
+w is 1, but for the rule VIOLATING, where it grows with the estimated rank of the positive. A step is taken after
+each triple, at the parameters that the last one left. Used by BPR and LambdaFM, and before the games of IRGAN
+and GraphGAN.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.compiled import Scalar, kernel
+from purerec.engines.negatives import (
+    BEST,
+    FIRST,
+    RANKED,
+    SOFTMAX,
+    VIOLATING,
+    best_of,
+    draw_rank,
+    rank_shares,
+    ranked_of,
+    softmax_of,
+    unit,
+    weighted,
+)
+from purerec.engines.vectors import LANES, Vector, load, sigmoid_softplus, splat, store, total
+from purerec.errors import DataError
+from purerec.interactions import Csr
+from purerec.randomness import generator, key64
+from purerec.sampling import Tables, UnlabeledSampler, draw_items, draw_popular_items, mulhi, prefetch, splitmix64
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+U64 = npt.NDArray[np.uint64]
+State = dict[str, npt.NDArray[np.float32]]
+
+_USES = ("purerec.engines.vectors", "purerec.engines.negatives", "purerec.sampling")
+_BLOCK = 128  # triples whose candidates are drawn together
+_AHEAD = 6  # triples between asking for a row and using it
+_SHIFT, _ITEM = np.uint64(32), np.uint64(0xFFFFFFFF)
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+
+
+class Factors(NamedTuple):
+    """score(u, i) = user_u . item_i + bias_i; rows are padded with zeros to `width`, a multiple of `LANES`."""
+
+    user: F32
+    """(n_users * width,)"""
+    item: F32
+    bias: F32
+    """(n_items,)"""
+    width: int
+
+
+class Rules(NamedTuple):
+    """The settings, as kernels want them."""
+
+    rule: int
+    """See `negatives`."""
+    by_weight: bool
+    """Candidates in proportion to the weights of the tables, instead of uniform."""
+    candidates: int
+    margin: float
+    regularization: float
+    bias_regularization: float
+
+
+class Work(NamedTuple):
+    """Scratch of an epoch."""
+
+    pairs: U64
+    """(n_positive,)"""
+    users: I32
+    """(_BLOCK * candidates,)"""
+    drawn: I32
+    scores: F32
+    """(candidates,)"""
+    places: F32
+    cumulative: F64
+    """(candidates,) of RANKED"""
+    rank_weight: F32
+    """(candidates + 1,) of VIOLATING: the weight of a positive that was outscored at the T-th candidate."""
+
+
+@kernel(depends_on=_USES, inner=True)
+def shuffle_pairs(t: Tables, key: Scalar, pairs: U64) -> None:
+    """All positives in random order, user in the upper and item in the lower half of a word.
+
+    From the same start each time, so that an epoch's order depends on its key alone.
+    """
+    for user in range(t.n_users):
+        for k in range(t.indptr[user], t.indptr[user + 1]):
+            pairs[k] = (np.uint64(user) << _SHIFT) | np.uint64(t.indices[k])
+    for k in range(pairs.size - 1, 0, -1):
+        other = np.int64(mulhi(splitmix64(key, np.uint64(k)), np.uint64(k + 1)))
+        pairs[k], pairs[other] = pairs[other], pairs[k]
+
+
+@kernel(depends_on=_USES, inner=True)
+def score_pair(m: Factors, user: Scalar, item: Scalar) -> Scalar:
+    u, i = user * m.width, item * m.width
+    acc = load(m.user, u) * load(m.item, i)
+    for k in range(LANES, m.width, LANES):
+        acc = acc + load(m.user, u + k) * load(m.item, i + k)
+    return total(acc) + m.bias[item]
+
+
+@kernel(depends_on=_USES, inner=True)
+def triple_step(
+    m: Factors, user: Scalar, i: Scalar, j: Scalar, weight: Scalar, c: Rules, learning_rate: Scalar
+) -> Scalar:
+    """One step on one triple; returns its weighted loss before the step."""
+    u, p, n = user * m.width, i * m.width, j * m.width
+    acc = load(m.user, u) * (load(m.item, p) - load(m.item, n))
+    for k in range(LANES, m.width, LANES):
+        acc = acc + load(m.user, u + k) * (load(m.item, p + k) - load(m.item, n + k))
+    bias_i, bias_j = m.bias[i], m.bias[j]
+    sigma, plus = sigmoid_softplus(splat(_ZERO) - splat(total(acc) + bias_i - bias_j))
+    rate = np.float32(learning_rate)
+    push = _lane(sigma) * weight * rate
+    keep = _ONE - rate * np.float32(c.regularization)
+    for k in range(0, m.width, LANES):
+        e, q_i, q_j = load(m.user, u + k), load(m.item, p + k), load(m.item, n + k)
+        store(m.user, u + k, e * keep + (q_i - q_j) * push)
+        store(m.item, p + k, q_i * keep + e * push)
+        store(m.item, n + k, q_j * keep - e * push)
+    keep_bias = _ONE - rate * np.float32(c.bias_regularization)
+    m.bias[i] = bias_i * keep_bias + push
+    m.bias[j] = bias_j * keep_bias - push
+    return _lane(plus) * weight
+
+
+@kernel(depends_on=_USES, inner=True)
+def _lane(vector: Vector) -> Scalar:
+    """The value of a vector that is the same in all lanes; the sum of equal numbers is exact."""
+    return total(vector) * np.float32(1.0 / LANES)
+
+
+@kernel(depends_on=_USES, inner=True)
+def _choose(m: Factors, w: Work, c: Rules, user: Scalar, first: Scalar, x: Scalar) -> Scalar:
+    """The negative among the candidates that `w.drawn` has from `first` on; -1 if there are none."""
+    if c.rule == FIRST or w.drawn[first] < 0:
+        return np.int64(w.drawn[first])
+    for k in range(c.candidates):
+        w.scores[k] = score_pair(m, user, np.int64(w.drawn[first + k]))
+    if c.rule == BEST:
+        chosen = best_of(w.scores, c.candidates)
+    elif c.rule == SOFTMAX:
+        chosen = softmax_of(w.scores, c.candidates, unit(x))
+    else:
+        chosen = ranked_of(w.scores, w.places, c.candidates, draw_rank(w.cumulative, c.candidates, unit(x)))
+    return np.int64(w.drawn[first + chosen])
+
+
+@kernel(depends_on=_USES, inner=True)
+def _draw(t: Tables, c: Rules, users: I32, n: Scalar, key: Scalar, counter: Scalar, out: I32) -> None:
+    if c.by_weight:
+        draw_popular_items(t, users, n, key, counter, out)
+    else:
+        draw_items(t, users, n, key, counter, out)
+
+
+@kernel(depends_on=_USES, inner=True)
+def _find_violating(
+    t: Tables, m: Factors, w: Work, c: Rules, user: Scalar, i: Scalar, key: Scalar, counter: Scalar
+) -> tuple[Scalar, Scalar]:
+    """The first candidate that scores above the positive less the margin, and how many it took; -1 if none does."""
+    bar = score_pair(m, user, i) - np.float32(c.margin)
+    w.users[0] = np.int32(user)
+    for trial in range(c.candidates):
+        _draw(t, c, w.users, 1, key, counter + np.uint64(trial), w.drawn)
+        j = np.int64(w.drawn[0])
+        if j < 0 or score_pair(m, user, j) > bar:
+            return j, trial + 1
+    return np.int64(-1), c.candidates
+
+
+@kernel(depends_on=_USES)
+def pairwise_epoch(t: Tables, m: Factors, w: Work, c: Rules, learning_rate: Scalar, keys: U64, sums: F64) -> None:
+    """One triple per positive, in random order. sums: loss, triples. keys: order, candidates, choice."""
+    shuffle_pairs(t, keys[0], w.pairs)
+    loss, n_triples = 0.0, 0
+    k_c = c.candidates
+    for first in range(0, w.pairs.size, _BLOCK):
+        n = min(_BLOCK, w.pairs.size - first)
+        if c.rule != VIOLATING:
+            for k in range(n):
+                for j in range(k_c):
+                    w.users[k * k_c + j] = np.int32(w.pairs[first + k] >> _SHIFT)
+            _draw(t, c, w.users, n * k_c, keys[1], np.uint64(first) * np.uint64(k_c), w.drawn)
+        for k in range(n):
+            soon = min(k + _AHEAD, n - 1)
+            prefetch(m.user, np.int64(w.pairs[first + soon] >> _SHIFT) * m.width)
+            prefetch(m.item, np.int64(w.pairs[first + soon] & _ITEM) * m.width)
+            prefetch(m.item, max(np.int64(0), np.int64(w.drawn[soon * k_c])) * m.width)
+            user, i = np.int64(w.pairs[first + k] >> _SHIFT), np.int64(w.pairs[first + k] & _ITEM)
+            weight = _ONE
+            if c.rule == VIOLATING:
+                counter = np.uint64(first + k) * np.uint64(k_c)
+                j, trials = _find_violating(t, m, w, c, user, i, keys[1], counter)
+                weight = w.rank_weight[trials]
+            else:
+                j = _choose(m, w, c, user, k * k_c, splitmix64(keys[2], np.uint64(first + k)))
+            if j >= 0:
+                loss += np.float64(triple_step(m, user, i, j, weight, c, learning_rate))
+                n_triples += 1
+    sums[0] += loss
+    sums[1] += n_triples
+
+
+@dataclass(frozen=True)
+class PairwiseSettings:
+    """What the engine has to know; the models say what each means."""
+
+    dim: int
+    rule: int = FIRST
+    candidates: int = 1
+    rho: float = 0.0
+    """Above 0: with FIRST, candidates by their rank in popularity; with RANKED, by their rank among candidates."""
+    margin: float = 1.0
+    regularization: float = 0.01
+    bias_regularization: float = 0.01
+    init_std: float = 0.1
+
+
+class PairwiseEngine:
+    """Factors and bias, trained one epoch at a time; every random draw depends on (seed, epoch) alone."""
+
+    def __init__(self, positives: Csr, settings: PairwiseSettings, *, seed: int) -> None:
+        n_users, n_items = positives.shape
+        degree = positives.counts
+        if not np.any((degree > 0) & (degree < n_items)):
+            raise DataError(
+                f"every user has touched none or all of the {n_items} items, so there is no pair to compare; "
+                "use data with more items"
+            )
+        tables = UnlabeledSampler(positives.indptr, positives.indices, n_items, full_users="skip").tables
+        by_weight = settings.rule == FIRST and settings.rho > 0
+        if by_weight:
+            place = np.argsort(np.argsort(-tables.weight, kind="stable"), kind="stable")
+            tables = weighted(tables, rank_shares(n_items, settings.rho)[place])
+        self.tables, self.settings, self.seed = tables, settings, seed
+        k = 1 if settings.rule == FIRST else settings.candidates
+        self._rules = Rules(
+            settings.rule,
+            by_weight,
+            k,
+            settings.margin,
+            settings.regularization,
+            settings.bias_regularization,
+        )
+        shares = rank_shares(k, settings.rho) if settings.rule == RANKED else np.ones(k) / k
+        harmonic = np.cumsum(1.0 / np.arange(1, n_items + 1))
+        # A positive first outscored at candidate T stands at about (n_items - 1) / T.
+        rank = np.maximum(1, (n_items - 1) // np.arange(1, k + 1))
+        self._work = Work(
+            np.empty(tables.indices.size, np.uint64),
+            np.empty(_BLOCK * k, np.int32),
+            np.empty(_BLOCK * k, np.int32),
+            np.empty(k, np.float32),
+            np.empty(k, np.float32),
+            np.cumsum(shares),
+            np.append(0.0, harmonic[rank - 1] / harmonic[-1]).astype(np.float32),
+        )
+        rng = generator(seed, "init")
+        start = {
+            "user": rng.normal(0, settings.init_std, (n_users, settings.dim)).astype(np.float32),
+            "item": rng.normal(0, settings.init_std, (n_items, settings.dim)).astype(np.float32),
+            "item_bias": np.zeros(n_items, np.float32),
+        }
+        start["user"][degree == 0] = 0  # nobody knows better than the bias
+        self.restore(start)
+
+    def epoch(self, number: int, learning_rate: float) -> float:
+        """Train epoch `number`; its mean loss."""
+        keys = np.array([key64(self.seed, f"pairwise {what} {number}") for what in ("order", "draw", "choice")])
+        sums = np.zeros(2)
+        pairwise_epoch(self.tables, self.factors, self._work, self._rules, learning_rate, keys, sums)
+        # Without a single triple that violates the margin there is nothing left to learn.
+        return float(sums[0] / max(sums[1], 1.0))
+
+    def state(self) -> State:
+        """user (n_users, dim), item (n_items, dim), item_bias (n_items,)"""
+        f, dim = self.factors, self.settings.dim
+        return {
+            "user": f.user.reshape(-1, f.width)[:, :dim].copy(),
+            "item": f.item.reshape(-1, f.width)[:, :dim].copy(),
+            "item_bias": f.bias.copy(),
+        }
+
+    def restore(self, state: State) -> None:
+        self.factors = pack(state["user"], state["item"], state["item_bias"])
+
+
+def pack(user: F32, item: F32, bias: F32) -> Factors:
+    """Factors in the layout of the kernels, from tables without padding."""
+    width = -(-user.shape[1] // LANES) * LANES
+
+    def padded(rows: F32) -> F32:
+        table = np.zeros((len(rows), width), np.float32)
+        table[:, : rows.shape[1]] = rows
+        return table.ravel()
+
+    return Factors(padded(user), padded(item), np.array(bias, np.float32), width)

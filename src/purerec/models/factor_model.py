@@ -1,0 +1,215 @@
+"""What BPR, LambdaFM, IRGAN and GraphGAN share: factors with an item bias, trained epoch by epoch.
+
+score(u, i) = e_u.q_i + b_i
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from purerec.engines.pairwise import PairwiseEngine, PairwiseSettings
+from purerec.interactions import F32, I32, I64, Csr, Interactions
+from purerec.models.base import Config, Recommender, State
+from purerec.randomness import generator
+from purerec.ranking import Factors
+from purerec.training import Game, History, Record, Run, train
+
+_FOLD_PAIRS = 20_000
+_FOLD_STEPS = 30
+
+
+class FactorConfig(Config):
+    """Settings that all of them have."""
+
+    dim: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Width of the factors. None: 5, 8 or 16 by the number of users (up to 2,000, 10,000, more)."""
+    epochs: int = Field(default=100, ge=0, le=100_000)
+    """Passes over the positives."""
+    learning_rate: float = Field(default=0.05, gt=0, le=10)
+    """Step size of SGD, at the start."""
+    schedule: Literal["steps", "cosine", "constant"] = "cosine"
+    """cosine: falls to zero over the epochs; steps: a fifth of the rate after two thirds of the epochs, a
+    twenty-fifth after eight ninths."""
+    regularization: float = Field(default=0.01, ge=0, le=100)
+    """L2 on the factors of a triple, at each step."""
+    bias_regularization: float = Field(default=0.01, ge=0, le=100)
+    """L2 on the item biases of a triple."""
+    init_std: float = Field(default=0.1, gt=0, le=10)
+    """Deviation of the random start of the factors."""
+    metric: str = "P@5"
+    """What is measured on validation data, if there is any."""
+    validate_every: int = Field(default=5, ge=1)
+    """Epochs between validations."""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Stop when so many validations in a row were no better, and go back to the best. None: never."""
+
+
+class FactorGame(Game, Protocol):
+    """A game that ends in factors."""
+
+    def parameters(self) -> State:
+        """user (n_users, dim), item (n_items, dim), item_bias (n_items,)"""
+        ...
+
+
+class FactorModel(Recommender):
+    """Base of models whose score is a dot product and an item bias, trained through `training.train`."""
+
+    config: FactorConfig
+    history: History | None = None
+
+    @abstractmethod
+    def _game(self, positives: Csr, seed: int) -> FactorGame:
+        """A fresh game."""
+
+    # ------------------------------------------------------------------ fitting
+
+    def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        game = self._game(log.positives, seed)
+        self.history = train(
+            game,
+            epochs=self._epochs(),
+            run=run,
+            identity={
+                "model": self.name,
+                "settings": self.config.model_dump(mode="json"),
+                "seed": seed,
+                "data": log.fingerprint,
+            },
+            validate=self._validator(game, log, valid),
+            metric=self.config.metric,
+            validate_every=self.config.validate_every,
+            patience=self.config.patience if valid is not None else None,
+            remedy=f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization",
+        )
+        self._params = game.parameters()
+
+    def _validator(
+        self, game: FactorGame, log: Interactions, valid: Interactions | None
+    ) -> Callable[[], float] | None:
+        if valid is None or not valid.n_positives:
+            return None
+        from purerec.evaluating import evaluate
+        from purerec.splitting import Split
+
+        split = Split(log, None, valid)
+
+        def validate() -> float:
+            self._params = game.parameters()
+            self._remember(log, 0, 0.0)
+            return evaluate(self, split, metrics=(self.config.metric,)).metrics[self.config.metric]
+
+        return validate
+
+    def _epochs(self) -> int:
+        return self.config.epochs
+
+    def _dim(self, n_users: int) -> int:
+        dim = self.config.dim
+        return dim if dim is not None else 5 if n_users <= 2_000 else 8 if n_users <= 10_000 else 16
+
+    def learning_rate(self, number: int) -> float:
+        """The rate of an epoch under the schedule."""
+        return scheduled(self.config.schedule, self.config.learning_rate, number, self._epochs())
+
+    # ------------------------------------------------------------------ scoring
+
+    def factors(self) -> Factors | None:
+        p = self._params
+        return Factors(p["user"], p["item"], p["item_bias"])
+
+    def _score(self, user_idx: I64) -> F32:
+        p = self._params
+        scores: F32 = p["user"][user_idx] @ p["item"].T + p["item_bias"]
+        return scores
+
+    def _score_history(self, item_idx: I32) -> F32:
+        p = self._params
+        vector = fold_in_pairwise(p["item"], p["item_bias"], item_idx, self.config.regularization)
+        scores: F32 = p["item"] @ vector + p["item_bias"]
+        return scores
+
+    def _state(self) -> State:
+        return dict(self._params)
+
+    def _set_state(self, state: State) -> None:
+        self._params = {name: np.asarray(state[name], dtype=np.float32) for name in ("user", "item", "item_bias")}
+
+
+def scheduled(schedule: str, rate: float, number: int, epochs: int) -> float:
+    """The learning rate of epoch `number`, from 0."""
+    done = number / max(1, epochs)
+    if schedule == "cosine":
+        return rate * 0.5 * (1 + math.cos(math.pi * done))
+    if schedule == "steps":
+        return rate * (1.0 if done < 2 / 3 else 0.2 if done < 8 / 9 else 0.04)
+    return rate
+
+
+class PairwiseGame:
+    """SGD on triples, as `training` wants it."""
+
+    def __init__(self, model: FactorModel, positives: Csr, settings: PairwiseSettings, seed: int) -> None:
+        self.model = model
+        self.engine = PairwiseEngine(positives, settings, seed=seed)
+
+    def epoch(self, number: int) -> Record:
+        rate = self.model.learning_rate(number)
+        loss = self.engine.epoch(number, rate)
+        return {"phase": "triples", "loss": loss, "learning_rate": rate, **norms(self.parameters())}
+
+    def parameters(self) -> State:
+        return dict(self.engine.state())
+
+    def state(self) -> State:
+        return self.parameters()
+
+    def restore(self, state: State, number: int) -> None:
+        self.engine.restore(state)
+
+
+def norms(params: State) -> Record:
+    """Mean lengths of the factors, for the history and the check of divergence."""
+    return {f"{side}_norm": float(np.linalg.norm(params[side], axis=1).mean()) for side in ("user", "item")}
+
+
+def fold_in_pairwise(items: F32, bias: F32, history: I32, regularization: float) -> F32:
+    """(dim,) the vector of a person who was not in training: the risk of BPR, minimised with the items fixed.
+
+        min_e  mean_{i in history, j not} softplus(-(e.(q_i - q_j) + b_i - b_j)) + reg/2 |e|^2
+
+    Convex; a few steps of Newton's method. Of long histories and large catalogues an even sample is taken.
+    """
+    rng = generator(0, "folding")
+    others = np.setdiff1d(np.arange(len(items)), history)
+    if not len(others):
+        return np.zeros(items.shape[1], np.float32)
+    liked = history if len(history) <= 100 else rng.choice(history, 100, replace=False)
+    n_others = min(len(others), max(1, _FOLD_PAIRS // len(liked)))
+    others = rng.choice(others, n_others, replace=False)
+    differ = (items[liked][:, None, :] - items[others][None, :, :]).reshape(-1, items.shape[1]).astype(np.float64)
+    offset = (bias[liked][:, None] - bias[others][None, :]).ravel().astype(np.float64)
+    penalty = max(regularization, 1e-3)
+    vector = np.zeros(items.shape[1])
+
+    def value(e: Any) -> float:
+        return float(np.logaddexp(0, -(differ @ e + offset)).mean() + 0.5 * penalty * e @ e)
+
+    current = value(vector)
+    for _ in range(_FOLD_STEPS):
+        slope = 0.5 * (1 - np.tanh(0.5 * (differ @ vector + offset)))
+        gradient = -(slope @ differ) / len(differ) + penalty * vector
+        curve = (differ.T * (slope * (1 - slope))) @ differ / len(differ) + penalty * np.eye(len(vector))
+        step, rate = np.linalg.solve(curve, gradient), 1.0
+        while (after := value(vector - rate * step)) > current and rate > 1e-8:
+            rate /= 2
+        if current - after < 1e-10 * abs(current) + 1e-12:
+            break
+        vector, current = vector - rate * step, after
+    return vector.astype(np.float32)

@@ -1,0 +1,8 @@
+"""How wide vectors are, if nobody says: what the paper has for its three data sets."""
+
+from __future__ import annotations
+
+
+def default_dim(n_users: int) -> int:
+    """5, 8 or 16 by the number of users (up to 2,000, 10,000, more)."""
+    return 5 if n_users <= 2_000 else 8 if n_users <= 10_000 else 16

@@ -1,0 +1,147 @@
+"""The paper's tables, and tables it should have had, from their TOML files: `purerec reproduce NAME`.
+
+A file says data, split, protocol, models, settings and seeds; running it writes one JSON file, from which README and
+docs are rendered. An interrupted run goes on where it was.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from purerec import __version__, catalog
+from purerec.comparing import compare
+from purerec.errors import ConfigError
+from purerec.evaluating import Evaluation, evaluate
+from purerec.experiments import Plan, RunStore, compare_models, folder
+from purerec.models import make_model
+from purerec.splitting import Split, split
+from purerec.world import make_world
+
+Tell = Callable[[str], None]
+
+
+def names() -> list[str]:
+    """The experiments that there are."""
+    return sorted(path.stem for path in folder().glob("*.toml") if path.stem != "paper")
+
+
+def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, tell: Tell = print) -> dict[str, Any]:
+    """Run one experiment and give back what goes into its results file. `quick`: two seeds, to see that it works."""
+    if name not in names():
+        raise ConfigError(f"there is no experiment {name!r}; there are {', '.join(names())}")
+    with (folder() / f"{name}.toml").open("rb") as file:
+        spec = tomllib.load(file)
+    seeds = min(2, spec["seeds"]) if quick else spec["seeds"]
+    head = {"experiment": name, "title": spec["title"], "purerec": __version__, "seeds": seeds, "quick": quick}
+    if spec.get("kind") == "exposure":
+        return head | _exposure(spec, seeds, tell)
+    data = catalog.load(spec["data"])
+    parts = split(data, spec["split"], n=spec.get("n"))
+    found = compare_models(
+        parts,
+        [_plan(line) for line in spec["models"]],
+        seeds=seeds,
+        baseline=spec["baseline"],
+        metric=spec["metric"],
+        protocol=spec["protocol"],
+        pool=spec.get("pool", 500),
+        store=store,
+        tell=tell,
+    )
+    return head | {"split": parts.describe(), "label": found.label} | found.to_dict()
+
+
+def _plan(line: Mapping[str, Any]) -> Plan:
+    model = line.get("model", line["name"])
+    settings = dict(line.get("settings", {}))
+    if "preset" in line:
+        from purerec.models.pure import PURE
+
+        settings = PURE.paper(line["preset"], **settings).config.model_dump()
+    return Plan(line["name"], model, settings)
+
+
+# ---------------------------------------------------------------------- worlds with known truth
+
+
+def _exposure(spec: Mapping[str, Any], seeds: int, tell: Tell) -> dict[str, Any]:
+    """Every model on worlds of growing exposure bias, judged by relevant pairs that were never observed."""
+    metric, baseline = spec["metric"], spec["baseline"]
+    rows = []
+    for exposure in spec["exposures"]:
+        results: dict[str, list[Evaluation]] = {line["name"]: [] for line in spec["models"]}
+        chosen: dict[str, list[Any]] = {name: [] for name in results}
+        for seed in range(seeds):
+            world = make_world(**spec["world"], exposure=exposure, seed=seed)
+            truth = world.true_split(users=spec["test_users"], seed=seed)
+            for line in spec["models"]:
+                settings = dict(line.get("settings", {}))
+                if line["name"] != "itempop":
+                    settings |= _choose(line["name"], settings, spec["candidates"], world.observed, seed, metric)
+                    chosen[line["name"]].append({k: settings[k] for k in spec["candidates"]})
+                model = make_model(line["name"], **settings).fit(truth.train, seed=seed)
+                results[line["name"]].append(evaluate(model, truth, seed=seed))
+            tell(f"exposure {exposure:g} seed {seed}: " + _line(results, metric))
+        # Worlds of different seeds have different people: each seed is paired by user, then all are pooled.
+        rows.append(
+            {
+                "exposure": exposure,
+                "metrics": {
+                    name: {m: float(np.mean([r.metrics[m] for r in runs])) for m in runs[0].metrics}
+                    for name, runs in results.items()
+                },
+                "spread": {
+                    name: float(np.std([r.metrics[metric] for r in runs], ddof=1)) if len(runs) > 1 else 0.0
+                    for name, runs in results.items()
+                },
+                "chosen": chosen,
+                "tests": _pooled_tests(results, baseline, metric),
+            }
+        )
+    return {"metric": metric, "baseline": baseline, "rows": rows}
+
+
+def _choose(
+    name: str, settings: Mapping[str, Any], candidates: Mapping[str, list[Any]], observed: Any, seed: int, metric: str
+) -> dict[str, Any]:
+    """The candidate that does best on a validation part of what was observed."""
+    parts: Split = split(observed, "ratio", test=0.2, valid=False, seed=seed)
+    ((key, values),) = candidates.items()
+    scores = [
+        evaluate(make_model(name, **{**settings, key: value}).fit(parts.train, seed=seed), parts).metrics[metric]
+        for value in values
+    ]
+    return {key: values[int(np.argmax(scores))]}
+
+
+def _pooled_tests(results: Mapping[str, list[Evaluation]], baseline: str, metric: str) -> list[dict[str, Any]]:
+    pooled = {name: _pool(runs, metric) for name, runs in results.items()}
+    return [asdict(row) for row in compare(pooled, baseline, metric) if row.model != baseline]
+
+
+def _pool(runs: list[Evaluation], metric: str) -> Evaluation:
+    """People of several worlds as the people of one."""
+    from dataclasses import replace
+
+    values = np.concatenate([run.per_user[metric] for run in runs])
+    return replace(
+        runs[0],
+        metrics={metric: float(values.mean())},
+        per_user={metric: values},
+        user_idx=np.arange(len(values)),
+        fingerprint="pooled",
+    )
+
+
+def _line(results: Mapping[str, list[Evaluation]], metric: str) -> str:
+    return ", ".join(f"{name} {runs[-1].metrics[metric]:.4f}" for name, runs in results.items())
+
+
+def results_file(name: str, out: Path) -> Path:
+    return out / f"{name}.json"
