@@ -12,24 +12,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
-
 import numpy as np
 import scipy.sparse
 import torch
-from sampling import random_positives
 from threadpoolctl import threadpool_limits
 
 from purerec.engines.cpu import CpuEngine
 from purerec.engines.game import GameSettings
+from sampling import random_positives
 
 SIZES = (  # users, items, positives, dim, batch
     (943, 1_682, 44_000, 5, 128),

@@ -47,12 +47,28 @@ def kernel(*, depends_on: tuple[str, ...] = (), inner: bool = False, inline: boo
             compiled = _njit(cache=True, **options)(function)
         except RuntimeError:  # "cannot cache function": no folder can be written
             return _njit(**options)(function)  # type: ignore[no-any-return]
-        index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-        if index is not None and hasattr(index, "_source_stamp"):
+        cache: Any = getattr(compiled, "_cache", None)
+        index: Any = getattr(cache, "_cache_file", None)
+        if hasattr(index, "_source_stamp"):
             index._source_stamp = (index._source_stamp, _digest(depends_on))
+        for name in ("load_overload", "save_overload"):
+            if hasattr(cache, name):
+                setattr(cache, name, _or_without(getattr(cache, name)))
         return compiled  # type: ignore[no-any-return]
 
     return compile_
+
+
+def _or_without(use_cache: Callable[..., Any]) -> Callable[..., Any]:
+    """A cache that is damaged, or a disk that is full, must not end a training run: then compile without."""
+
+    def attempt(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return use_cache(*args, **kwargs)
+        except Exception:
+            return None
+
+    return attempt
 
 
 def _digest(modules: tuple[str, ...]) -> str:

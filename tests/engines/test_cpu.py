@@ -17,7 +17,7 @@ import pytest
 from purerec.engines.cpu import CpuEngine
 from purerec.engines.game import Batch, GameSettings, Params
 from purerec.engines.vectors import probe
-from purerec.errors import ConfigError, DataError, StoreError
+from purerec.errors import ConfigError, DataError, DivergedError, StoreError
 
 F64 = npt.NDArray[np.float64]
 N_USERS, N_ITEMS = 14, 17
@@ -370,20 +370,20 @@ def test_epochs_take_the_same_steps_as_explicit_batches() -> None:
 def test_padding_stays_zero() -> None:
     e = engine(FULL_GAME)
     play(e, 3)
-    for name, width in (("user", e._widths["user"]), ("item", e._widths["item"])):
-        table = getattr(e._model, name).reshape(-1, 3, width)
+    for name, width in (("user", e._memory.widths["user"]), ("item", e._memory.widths["item"])):
+        table = getattr(e._memory.model, name).reshape(-1, 3, width)
         assert not table[:, :, FULL_GAME.dim :].any()
-    for side in e._sides.values():
-        w1, b1, w2, b2 = e._layers(side, 0)
+    for side in e._memory.sides.values():
+        w1, b1, w2, b2 = e._memory.layers(side, 0)
         assert not b1[FULL_GAME.hidden :].any()
         assert not w1[:, FULL_GAME.hidden :].any()
-        assert not w1[FULL_GAME.dim : e._widths["item"]].any()
+        assert not w1[FULL_GAME.dim : e._memory.widths["item"]].any()
         assert not w2[:, FULL_GAME.dim :].any()
         assert not b2[FULL_GAME.dim :].any()
-    assert np.all(e._work.slot_of_user == -1)
-    assert not e._work.user_grads.any()
-    assert not e._work.item_grads.any()
-    assert not e._work.user_counts.any()
+    assert np.all(e._memory.work.slot_of_user == -1)
+    assert not e._memory.work.user_grads.any()
+    assert not e._memory.work.item_grads.any()
+    assert not e._memory.work.user_counts.any()
 
 
 def test_full_users_are_skipped() -> None:
@@ -438,8 +438,8 @@ def test_the_noise_is_gaussian() -> None:
 
     s = settings_of("gmf", dim=13, generators="item", noise=2.0)
     e = engine(s)
-    e._make_room(8, 8, 4000)
-    side = e._sides["item"]
+    e._memory.make_room(8, 8, 4000)
+    side = e._memory.sides["item"]
     after = fill_noise(side, 4000, np.uint64(5), np.uint64(0))
     rows = side.noise[: 4000 * 16].reshape(-1, 16)
     assert after >= 4000 * 16 // 2
@@ -498,6 +498,12 @@ def test_settings_that_do_not_fit_are_config_errors() -> None:
         engine(GameSettings(scorer="gmf", item_dim=9))
     with pytest.raises(ConfigError, match="epsilon"):
         engine(GameSettings(epsilon=0.0))
+    with pytest.raises(ConfigError, match="fake_ratio"):
+        engine(GameSettings(fake_ratio=1.5))
+    with pytest.raises(ConfigError, match="prior"):
+        engine(GameSettings(prior=0.0))
+    with pytest.raises(ConfigError, match="batch_size"):
+        engine(GameSettings(batch_size=0))
     with pytest.raises(ConfigError, match="threads"):
         engine(GameSettings(), threads=0)
     with pytest.raises(ConfigError, match="unlabeled_per_epoch"):
@@ -521,6 +527,13 @@ def test_batches_that_do_not_fit_are_refused() -> None:
             engine(s).step_discriminator(bad, learning_rate=0.1)
     with pytest.raises(ConfigError, match="no user generator"):
         engine(s).step_discriminator(replace(good, user_noise=good.item_noise), learning_rate=0.1)
+
+
+def test_embeddings_that_ran_away_cannot_be_recoloured() -> None:
+    params = engine(FULL_GAME).parameters()
+    params["item"][0, 0] = np.inf
+    with pytest.raises(DivergedError, match="item embeddings"):
+        engine(FULL_GAME, params=params).train_generators(learning_rate=0.1, steps=1)
 
 
 def test_a_state_that_does_not_fit_is_a_store_error() -> None:

@@ -38,12 +38,17 @@ from purerec.engines.cpu_kernels import (
     turn_back,
 )
 from purerec.engines.vectors import LANES, load, root, splat, store, total
+from purerec.sampling import prefetch
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
 
 _ZERO = np.float32(0.0)
+_LINE = 16  # floats in a line of the cache
+_IN_CACHE = 1 << 18
+"""A table of so many floats (1 MB) stays in the second-level cache; rows of a larger one are asked for early."""
+_AHEAD = 6
 _USES = (
     "purerec.engines.vectors",
     "purerec.engines.cpu_kernels",
@@ -90,11 +95,22 @@ class Work(NamedTuple):
 
 @kernel(inner=True)
 def _assign_slots(
-    ids: I32, first: Scalar, n: Scalar, slot_of: I32, slots: I32, slot_ids: I32, n_slots: Scalar
+    ids: I32,
+    first: Scalar,
+    n: Scalar,
+    slot_of: I32,
+    slots: I32,
+    slot_ids: I32,
+    n_slots: Scalar,
+    table: F32,
+    dim: Scalar,
 ) -> Scalar:
     """Give every distinct id a slot; without branches, because which id is new cannot be foreseen."""
+    reach = dim if table.size > _IN_CACHE else 0
     for k in range(first, first + n):
         id_ = ids[k]
+        for j in range(0, reach, _LINE):
+            prefetch(table, np.int64(id_) * 3 * dim + j)
         slot = slot_of[id_]
         is_new = slot < 0
         slot = n_slots if is_new else slot
@@ -257,7 +273,11 @@ def _update_rows(
     gain1, gain2, epsilon = np.float32(1.0 - c.beta1), np.float32(1.0 - c.beta2), np.float32(c.epsilon)
     penalty = np.float32(c.regularization)
     squares = 0.0
+    reach = 3 * dim if table.size > _IN_CACHE else 0
     for slot in range(n_slots):
+        ahead = np.int64(slot_ids[min(slot + _AHEAD, n_slots - 1)]) * 3 * dim
+        for j in range(0, reach, _LINE):
+            prefetch(table, ahead + j)
         id_ = np.int64(slot_ids[slot])
         slot_of[id_] = -1
         row, at = id_ * 3 * dim, slot * stride
@@ -311,10 +331,10 @@ def discriminator_step(
     fake_item = unl + aligned(n_unl)
     fake_user = fake_item + aligned(n_fake_items)
 
-    n_users = _assign_slots(w.users, pos, n_pos, w.slot_of_user, w.user_slots, w.slot_users, pos)
-    n_users = _assign_slots(w.users, unl, n_unl, w.slot_of_user, w.user_slots, w.slot_users, n_users)
-    n_items = _assign_slots(w.items, pos, n_pos, w.slot_of_item, w.item_slots, w.slot_items, pos)
-    n_items = _assign_slots(w.items, unl, n_unl, w.slot_of_item, w.item_slots, w.slot_items, n_items)
+    n_users = _assign_slots(w.users, pos, n_pos, w.slot_of_user, w.user_slots, w.slot_users, pos, m.user, u_dim)
+    n_users = _assign_slots(w.users, unl, n_unl, w.slot_of_user, w.user_slots, w.slot_users, n_users, m.user, u_dim)
+    n_items = _assign_slots(w.items, pos, n_pos, w.slot_of_item, w.item_slots, w.slot_items, pos, m.item, i_dim)
+    n_items = _assign_slots(w.items, unl, n_unl, w.slot_of_item, w.item_slots, w.slot_items, n_items, m.item, i_dim)
     if c.scorer == BILINEAR:
         for slot in range(n_users):
             at = np.int64(w.slot_users[slot]) * 3 * u_dim

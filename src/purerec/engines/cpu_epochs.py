@@ -19,6 +19,7 @@ U64 = npt.NDArray[np.uint64]
 PER_USER, GLOBAL, POPULARITY = 0, 1, 2
 LOSS, D_POSITIVE, D_UNLABELED, D_FAKE, NORM, N_STEPS, N_POSITIVE, N_UNLABELED, N_FAKES = range(9)
 """Places in the array of an epoch's sums."""
+N_SUMS = 9
 SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE = range(4)
 """Places in the array of an epoch's keys."""
 _USES = (

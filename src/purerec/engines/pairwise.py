@@ -10,7 +10,6 @@ and GraphGAN.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -204,7 +203,7 @@ def pairwise_epoch(t: Tables, m: Factors, w: Work, c: Rules, learning_rate: Scal
             prefetch(m.item, np.int64(w.pairs[first + soon] & _ITEM) * m.width)
             prefetch(m.item, max(np.int64(0), np.int64(w.drawn[soon * k_c])) * m.width)
             user, i = np.int64(w.pairs[first + k] >> _SHIFT), np.int64(w.pairs[first + k] & _ITEM)
-            weight = _ONE
+            weight: Scalar = _ONE
             if c.rule == VIOLATING:
                 counter = np.uint64(first + k) * np.uint64(k_c)
                 j, trials = _find_violating(t, m, w, c, user, i, keys[1], counter)
@@ -291,12 +290,7 @@ class PairwiseEngine:
 
     def state(self) -> State:
         """user (n_users, dim), item (n_items, dim), item_bias (n_items,)"""
-        f, dim = self.factors, self.settings.dim
-        return {
-            "user": f.user.reshape(-1, f.width)[:, :dim].copy(),
-            "item": f.item.reshape(-1, f.width)[:, :dim].copy(),
-            "item_bias": f.bias.copy(),
-        }
+        return unpack(self.factors, self.settings.dim)
 
     def restore(self, state: State) -> None:
         self.factors = pack(state["user"], state["item"], state["item_bias"])
@@ -312,3 +306,12 @@ def pack(user: F32, item: F32, bias: F32) -> Factors:
         return table.ravel()
 
     return Factors(padded(user), padded(item), np.array(bias, np.float32), width)
+
+
+def unpack(factors: Factors, dim: int) -> State:
+    """The inverse: user (n_users, dim), item (n_items, dim), item_bias (n_items,), as copies."""
+    return {
+        "user": factors.user.reshape(-1, factors.width)[:, :dim].copy(),
+        "item": factors.item.reshape(-1, factors.width)[:, :dim].copy(),
+        "item_bias": factors.bias.copy(),
+    }

@@ -52,9 +52,9 @@ BY_ROW = ("user", "item", "user_bias", "item_bias")
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch use one CPU thread: sums then run in one order, so that the same seed gives the same bits anywhere.
+    """Let torch use one CPU thread: sums run in one order, and the bits do not depend on the number of cores.
 
-    It costs nothing here: steps are small, and on a busy machine a second thread makes them many times slower.
+    Steps are small, so little is lost; on a busy machine of two cores a second thread made them ten times slower.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -2,7 +2,7 @@
 
 Left to itself, LLVM guards every loop over a row against overlapping arrays, which at eight dimensions costs
 more than the row. Here a row is loaded as a value, so there is nothing to guard: twice to three times the speed
-of plain loops (benchmarks/training.py). Kernels keep rows padded with zeros to multiples of `LANES`.
+of plain loops. Kernels keep rows padded with zeros to multiples of `LANES`.
 
 `load` and `store` take a flat float32 array and the number of the first element. Operators work between
 vectors, and between a vector and a scalar. NaN in, NaN out.

@@ -27,10 +27,10 @@ from purerec.models.factor_model import FactorConfig, FactorModel, PairwiseGame
 class BPRConfig(FactorConfig):
     """Settings of BPR."""
 
-    negatives: Negatives = "uniform"
-    """uniform: a random unobserved item of the user; dns: of `candidates` such items the one with the highest
-    score; drns: one of them at random, in proportion to exp(score)."""
-    candidates: int = Field(default=5, ge=1, le=1000)
+    negatives: Negatives = "dns"
+    """uniform: a random unobserved item of the user, as Rendle et al. have it; dns: of `candidates` such items the
+    one with the highest score; drns: one of them at random, in proportion to exp(score)."""
+    candidates: int = Field(default=10, ge=1, le=1000)
     """Items that dns and drns choose from."""
 
 

@@ -31,14 +31,14 @@ class FactorConfig(Config):
     """Width of the factors. None: 5, 8 or 16 by the number of users (up to 2,000, 10,000, more)."""
     epochs: int = Field(default=100, ge=0, le=100_000)
     """Passes over the positives."""
-    learning_rate: float = Field(default=0.05, gt=0, le=10)
+    learning_rate: float = Field(default=0.1, gt=0, le=10)
     """Step size of SGD, at the start."""
     schedule: Literal["steps", "cosine", "constant"] = "cosine"
     """cosine: falls to zero over the epochs; steps: a fifth of the rate after two thirds of the epochs, a
     twenty-fifth after eight ninths."""
-    regularization: float = Field(default=0.01, ge=0, le=100)
+    regularization: float = Field(default=0.02, ge=0, le=100)
     """L2 on the factors of a triple, at each step."""
-    bias_regularization: float = Field(default=0.01, ge=0, le=100)
+    bias_regularization: float = Field(default=0.001, ge=0, le=100)
     """L2 on the item biases of a triple."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Deviation of the random start of the factors."""

@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import Field
 
 from purerec.compiled import Scalar, kernel
-from purerec.engines.vectors import LANES, load, store, total
+from purerec.engines.vectors import LANES, load, splat, store, total
 from purerec.errors import DataError
 from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.epochs import EpochConfig, EpochModel
@@ -149,7 +149,7 @@ class Side:
         ends = np.concatenate([[0], ends, [len(out)]])
 
         def part(k: int) -> None:
-            scratch = np.empty((width + 2) * width, dtype=np.float32)
+            scratch = np.empty((dim + 3) * (width + LANES) + 2 * width, dtype=np.float32)
             solve_rows(
                 self.indptr, self.indices, ends[k], ends[k + 1], fixed.ravel(), gram.ravel(), self.penalty,
                 dim, width, scratch, out.ravel(),
@@ -186,62 +186,84 @@ def solve_rows(
 ) -> None:
     """Rows first to last of `out`: (gram + sum of q q' + penalty I) x = sum of q, over the q of the row's pairs.
 
-    `scratch` (width * (width + 2),) holds the system and what solving it needs. Vectors are `width` apart.
+    Vectors are `width` apart, rows of the system `stride`: at a power of two they would share their places in the
+    cache. `scratch` ((dim + 3) * stride + 2 * width,) holds the system and what solving it needs.
     """
-    a, b = scratch, width * width
+    a, stride = scratch, width + LANES
+    b = (dim + 3) * stride
     for row in range(first, last):
-        for k in range(width * width):
-            a[k] = gram[k]
-        for k in range(width):
-            a[b + k] = np.float32(0.0)
-        for n in range(indptr[row], indptr[row + 1]):
-            q = np.int64(indices[n]) * width
-            for j in range(dim):
-                at, value = j * width, fixed[q + j]
-                for k in range(0, j + 1, LANES):
-                    store(a, at + k, load(a, at + k) + load(fixed, q + k) * value)
-            for k in range(0, width, LANES):
-                store(a, b + k, load(a, b + k) + load(fixed, q + k))
+        lo, hi = indptr[row], indptr[row + 1]
+        # Four rows of the upper half at a time, so that a vector that was loaded is used four times.
+        for j in range(0, dim, 4):
+            for k in range(j // LANES * LANES, width, LANES):
+                s0, s1 = load(gram, j * width + k), load(gram, (j + 1) * width + k)
+                s2, s3 = load(gram, (j + 2) * width + k), load(gram, (j + 3) * width + k)
+                for n in range(lo, hi):
+                    q = np.int64(indices[n]) * width
+                    v = load(fixed, q + k)
+                    s0, s1 = s0 + v * fixed[q + j], s1 + v * fixed[q + j + 1]
+                    s2, s3 = s2 + v * fixed[q + j + 2], s3 + v * fixed[q + j + 3]
+                store(a, j * stride + k, s0)
+                store(a, (j + 1) * stride + k, s1)
+                store(a, (j + 2) * stride + k, s2)
+                store(a, (j + 3) * stride + k, s3)
+        for k in range(0, width, LANES):
+            s0 = splat(np.float32(0.0))
+            for n in range(lo, hi):
+                s0 = s0 + load(fixed, np.int64(indices[n]) * width + k)
+            store(a, b + k, s0)
         for j in range(dim):
-            a[j * width + j] += penalty[row]
-        cholesky_solve(a, b, dim, width)
+            a[j * stride + j] += penalty[row]
+        cholesky_solve(a, b, dim, width, stride)
         for k in range(dim):
             out[row * width + k] = a[b + k]
 
 
 @kernel(depends_on=_USES, inner=True)
-def cholesky_solve(a: F32, b: Scalar, dim: Scalar, width: Scalar) -> None:
-    """Solve in place: the matrix is a[:b], of which the lower half is read; the right-hand side follows it.
+def cholesky_solve(a: F32, b: Scalar, dim: Scalar, width: Scalar, stride: Scalar) -> None:
+    """Solve U'U x = y in place: the matrix is a[:b], of which the upper half is read; y (and then x) follows it.
 
-    The factor L is kept without its diagonal, and zero from there on, so that sums over parts of rows can be taken
-    in whole vectors. What the diagonal is divided by comes last.
+    Rows of U are kept without the diagonal, and zero before it, so that they can be used in whole vectors. What
+    the diagonal is multiplied by comes last.
     """
     inverse = b + width
     for j in range(dim):
-        row = j * width
-        for k in range(j):
-            other = k * width
-            value = a[row + k]
-            for m in range(0, k, LANES):
-                value -= total(load(a, row + m) * load(a, other + m))
-            a[row + k] = value * a[inverse + k]
-        pivot = a[row + j]
-        for k in range(row + j, row + width):
-            a[k] = np.float32(0.0)
-        for m in range(0, j, LANES):
-            v = load(a, row + m)
-            pivot -= total(v * v)
-        a[inverse + j] = np.float32(1.0) / np.sqrt(pivot)
-        value = a[b + j]
-        for m in range(0, j, LANES):
-            value -= total(load(a, row + m) * load(a, b + m))
-        a[b + j] = value * a[inverse + j]
+        row, start = j * stride, j // LANES * LANES
+        k = start
+        while k + 4 * LANES <= width:  # four sums at a time, since each waits for its own last step only
+            s0, s1 = load(a, row + k), load(a, row + k + LANES)
+            s2, s3 = load(a, row + k + 2 * LANES), load(a, row + k + 3 * LANES)
+            for m in range(j):
+                at, value = m * stride + k, a[m * stride + j]
+                s0, s1 = s0 - load(a, at) * value, s1 - load(a, at + LANES) * value
+                s2, s3 = s2 - load(a, at + 2 * LANES) * value, s3 - load(a, at + 3 * LANES) * value
+            store(a, row + k, s0)
+            store(a, row + k + LANES, s1)
+            store(a, row + k + 2 * LANES, s2)
+            store(a, row + k + 3 * LANES, s3)
+            k += 4 * LANES
+        while k < width:
+            s0 = load(a, row + k)
+            for m in range(j):
+                s0 = s0 - load(a, m * stride + k) * a[m * stride + j]
+            store(a, row + k, s0)
+            k += LANES
+        scale = np.float32(1.0) / np.sqrt(a[row + j])
+        a[inverse + j] = scale
+        for k in range(start, j + 1):
+            a[row + k] = np.float32(0.0)
+        y = a[b + j] * scale
+        a[b + j] = y
+        for k in range(start, width, LANES):
+            v = load(a, row + k) * scale
+            store(a, row + k, v)
+            store(a, b + k, load(a, b + k) - v * y)
     for j in range(dim - 1, -1, -1):
-        row = j * width
-        x = a[b + j] * a[inverse + j]
-        a[b + j] = x
-        for m in range(0, j, LANES):
-            store(a, b + m, load(a, b + m) - load(a, row + m) * x)
+        row = j * stride
+        s0 = splat(np.float32(0.0))
+        for k in range(j // LANES * LANES, width, LANES):
+            s0 = s0 + load(a, row + k) * load(a, b + k)
+        a[b + j] = (a[b + j] - total(s0)) * a[inverse + j]
 
 
 @kernel(depends_on=_USES)

@@ -1,0 +1,214 @@
+"""CFGAN: a generator turns what a user bought into what the user would buy; a discriminator compares the two.
+
+Chae, Kang, Kim, Lee (2018), CFGAN: A Generic Collaborative Filtering Framework based on Generative Adversarial
+Networks.
+
+    min_D  mean_u  softplus(-d(r_u | r_u)) + softplus(d(G(r_u) * (r_u + k_u) | r_u))
+    min_G  mean_u  softplus(-d(G(r_u) * (r_u + k_u) | r_u)) + alpha * sum_{j in z_u} G(r_u)_j^2
+
+r_u is a user's 0/1 vector over items, G(r_u) a vector of probabilities from a network with one hidden layer. If
+only purchases were compared, the answer 1 everywhere would be perfect, so some unobserved items, drawn anew for
+each step, are pulled to zero by a penalty (ZR: z_u, zero reconstruction), or shown to the discriminator, whose real
+vectors have zeros there (PM: k_u, partial masking), or both (ZP). Item-based, the same on the columns: an item's
+vector over users. Adapted: the non-saturating loss for G (the paper has log(1 - D)), tanh units, and the score is
+the network's output before the sigmoid, which ranks the same and is a dot product of its last layer.
+
+An epoch costs (discriminator_passes + generator_passes) passes over the dense matrix, 6 n_users n_items hidden
+operations each: it is the most expensive model here on large data. Use it as the strongest of the adversarial
+rivals. Needs torch (extra `torch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse
+from pydantic import Field
+
+from purerec.errors import DataError
+from purerec.interactions import F32, I32, I64, Csr, Interactions
+from purerec.models.base import Config, Recommender, State
+from purerec.models.factor_model import fold_in_pairwise, scheduled
+from purerec.ranking import Factors
+from purerec.training import History, Record, Run, train
+
+if TYPE_CHECKING:
+    from purerec.engines.cfgan_engine import CFGANSettings
+
+_FOLD_REGULARIZATION = 0.02
+
+
+class CFGANConfig(Config):
+    """Settings of CFGAN."""
+
+    variant: Literal["zr", "pm", "zp"] = "zp"
+    """How unobserved items come in: zr: pulled to zero; pm: shown to the discriminator; zp: both."""
+    based: Literal["item", "user"] = "user"
+    """Whose vectors are generated: items' vectors over users, or users' vectors over items."""
+    hidden: int = Field(default=128, ge=1, le=4096)
+    """Units of the generator's hidden layer."""
+    discriminator_hidden: int = Field(default=64, ge=1, le=4096)
+    """Units of the discriminator's hidden layer."""
+    zero_reconstruction: float = Field(default=0.5, gt=0, le=1)
+    """Of zr and zp: share of the unobserved items that a step pulls to zero."""
+    zero_weight: float = Field(default=0.1, ge=0, le=1e4)
+    """Of zr and zp: alpha, the weight of that pull against fooling the discriminator."""
+    partial_masking: float = Field(default=0.5, gt=0, le=1)
+    """Of pm and zp: share of the unobserved items that a step shows to the discriminator."""
+    epochs: int = Field(default=100, ge=0, le=100_000)
+    """Rounds of discriminator and generator passes."""
+    discriminator_passes: int = Field(default=1, ge=0, le=100)
+    """Passes of the discriminator over all vectors in an epoch."""
+    generator_passes: int = Field(default=1, ge=0, le=100)
+    """Passes of the generator in an epoch."""
+    batch_size: int = Field(default=64, ge=1, le=100_000)
+    """Vectors per step."""
+    learning_rate: float = Field(default=1e-3, gt=0, le=1)
+    """Of the generator's Adam, at the start."""
+    discriminator_rate: float = Field(default=1e-3, gt=0, le=1)
+    """Of the discriminator's Adam, at the start."""
+    schedule: Literal["steps", "cosine", "constant"] = "constant"
+    """cosine: both rates fall to zero over the epochs; steps: a fifth after two thirds of the epochs, a twenty-fifth
+    after eight ninths."""
+    regularization: float = Field(default=1e-4, ge=0, le=100)
+    """L2 on the weights of both networks."""
+    metric: str = "P@5"
+    """What is measured on validation data, if there is any."""
+    validate_every: int = Field(default=5, ge=1)
+    """Epochs between validations."""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Stop when so many validations in a row were no better, and go back to the best. None: never."""
+
+
+class CFGAN(Recommender):
+    """Adversarial autoencoder of purchase vectors."""
+
+    name: ClassVar[str] = "cfgan"
+    config_class = CFGANConfig
+    config: CFGANConfig
+    history: History | None = None
+
+    # ------------------------------------------------------------------ fitting
+
+    def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        if not log.n_positives:
+            raise DataError("there is no positive to learn from; lower positive_rating or give more data")
+        game = CFGANGame(self, log.positives, seed)
+        self.history = train(
+            game,
+            epochs=self.config.epochs,
+            run=run,
+            identity={
+                "model": self.name,
+                "settings": self.config.model_dump(mode="json"),
+                "seed": seed,
+                "data": log.fingerprint,
+            },
+            validate=self._validator(game, log, valid),
+            metric=self.config.metric,
+            validate_every=self.config.validate_every,
+            patience=self.config.patience if valid is not None else None,
+        )
+        self._network = game.engine.network()
+
+    def _validator(
+        self, game: CFGANGame, log: Interactions, valid: Interactions | None
+    ) -> Callable[[], float] | None:
+        if valid is None or not valid.n_positives:
+            return None
+        from purerec.evaluating import evaluate
+        from purerec.splitting import Split
+
+        split = Split(log, None, valid)
+
+        def validate() -> float:
+            self._network = game.engine.network()
+            self._remember(log, 0, 0.0)
+            return evaluate(self, split, metrics=(self.config.metric,)).metrics[self.config.metric]
+
+        return validate
+
+    def _settings(self) -> CFGANSettings:
+        from purerec.engines.cfgan_engine import CFGANSettings
+
+        c = self.config
+        return CFGANSettings(
+            hidden=c.hidden,
+            discriminator_hidden=c.discriminator_hidden,
+            zero_reconstruction=c.zero_reconstruction if c.variant != "pm" else 0.0,
+            partial_masking=c.partial_masking if c.variant != "zr" else 0.0,
+            zero_weight=c.zero_weight,
+            batch_size=c.batch_size,
+            discriminator_passes=c.discriminator_passes,
+            generator_passes=c.generator_passes,
+            learning_rate=c.learning_rate,
+            discriminator_rate=c.discriminator_rate,
+            regularization=c.regularization,
+        )
+
+    # ------------------------------------------------------------------ scoring
+
+    def factors(self) -> Factors | None:
+        n = self._network
+        if self.config.based == "user":
+            return Factors(n["hidden"], n["out_weight"], n["out_bias"])
+        return Factors(n["out_weight"], n["hidden"])  # the bias is the user's, and ranks nothing
+
+    def _score(self, user_idx: I64) -> F32:
+        n = self._network
+        if self.config.based == "user":
+            scores: F32 = n["hidden"][user_idx] @ n["out_weight"].T + n["out_bias"]
+        else:
+            scores = n["out_weight"][user_idx] @ n["hidden"].T + n["out_bias"][user_idx, None]
+        return scores
+
+    def _score_history(self, item_idx: I32) -> F32:
+        """User-based: the generator on the history. Item-based, where the output has no unit for a new person: the
+        weights of such a unit, fitted to the history over the items' hidden layer (`fold_in_pairwise`)."""
+        n = self._network
+        if self.config.based == "user":
+            hidden = np.tanh(n["in_weight"][:, item_idx].sum(1) + n["in_bias"])
+            scores: F32 = n["out_weight"] @ hidden + n["out_bias"]
+        else:
+            no_bias = np.zeros(len(n["hidden"]), np.float32)
+            scores = n["hidden"] @ fold_in_pairwise(n["hidden"], no_bias, item_idx, _FOLD_REGULARIZATION)
+        return scores
+
+    def _state(self) -> State:
+        return dict(self._network)
+
+    def _set_state(self, state: State) -> None:
+        names = ("in_weight", "in_bias", "out_weight", "out_bias", "hidden")
+        self._network = {name: np.asarray(state[name], dtype=np.float32) for name in names}
+
+
+class CFGANGame:
+    """The two networks of one fit, as `training` wants them."""
+
+    def __init__(self, model: CFGAN, positives: Csr, seed: int) -> None:
+        from purerec.engines.cfgan_engine import CFGANEngine
+
+        ones = np.ones(len(positives), np.float32)
+        matrix = scipy.sparse.csr_matrix((ones, positives.indices, positives.indptr), shape=positives.shape)
+        if model.config.based == "item":
+            matrix = matrix.T.tocsr()
+        self.config = model.config
+        self.engine = CFGANEngine(matrix, model._settings(), seed=seed)
+
+    def epoch(self, number: int) -> Record:
+        factor = scheduled(self.config.schedule, 1.0, number, self.config.epochs)
+        d_loss, g_loss = self.engine.epoch(number, factor)
+        return {
+            "phase": "game",
+            "loss": g_loss,
+            "discriminator_loss": d_loss,
+            "learning_rate": factor * self.config.learning_rate,
+        }
+
+    def state(self) -> State:
+        return self.engine.state()
+
+    def restore(self, state: State, number: int) -> None:
+        self.engine.restore(state)
