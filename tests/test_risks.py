@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from conftest import need
 from purerec import risks
 from purerec.errors import DataError
 
@@ -228,7 +229,9 @@ def test_gradients_agree_with_finite_differences(
 
 @pytest.mark.parametrize("prior", [1e-4, 0.1, 0.95])
 def test_gradients_agree_with_autograd(prior: float) -> None:
-    torch = pytest.importorskip("torch")
+    need("torch")
+    import torch
+
     plus = torch.nn.functional.softplus
     rng = np.random.default_rng(4)
     phi_p, phi_u = rng.normal(2, 2, 5), rng.normal(-2, 2, 9)

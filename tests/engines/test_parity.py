@@ -13,7 +13,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+from conftest import need
+
+need("torch")
 
 from purerec import risks
 from purerec.engines.cpu import CpuEngine

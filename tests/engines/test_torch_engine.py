@@ -11,7 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+from conftest import need
+
+need("torch")
 
 import torch
 
