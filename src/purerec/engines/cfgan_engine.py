@@ -67,7 +67,7 @@ class CFGANEngine:
         }
 
     def _adam(self, network: nn.Module, rate: float) -> torch.optim.Adam:
-        return torch.optim.Adam(network.parameters(), lr=rate, weight_decay=self.settings.regularization)
+        return torch.optim.Adam(network.parameters(), lr=rate, weight_decay=self.settings.regularization, fused=True)
 
     # ------------------------------------------------------------------ training
 

@@ -67,7 +67,7 @@ class Rates(NamedTuple):
 
 
 @kernel(depends_on=_USES, inner=True)
-def _shuffle_users(order: I32, key: Scalar) -> None:
+def shuffle_users(order: I32, key: Scalar) -> None:
     for k in range(order.size):
         order[k] = np.int32(k)
     for k in range(order.size - 1, 0, -1):
@@ -130,7 +130,7 @@ def discriminator_pass(
     t: Tables, g: Factors, d: Factors, w: Work, r: Rates, c: Rules, order_key: Scalar, key: Scalar, sums: F64
 ) -> None:
     """One pass over the positives, each beside an item that the generator draws. sums: loss, steps."""
-    _shuffle_users(w.order, order_key)
+    shuffle_users(w.order, order_key)
     for k in range(w.order.size):
         user = np.int64(w.order[k])
         first, last = t.indptr[user], t.indptr[user + 1]
@@ -163,7 +163,7 @@ def generator_pass(
     t: Tables, g: Factors, d: Factors, w: Work, r: Rates, order_key: Scalar, key: Scalar, sums: F64
 ) -> None:
     """One policy gradient step for each user. sums: expected reward under the generator (estimated), steps."""
-    _shuffle_users(w.order, order_key)
+    shuffle_users(w.order, order_key)
     n_samples = w.samples.size
     for k in range(w.order.size):
         user = np.int64(w.order[k])

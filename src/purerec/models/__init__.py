@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 REGISTRY: dict[str, tuple[str, str]] = {
     "itempop": ("purerec.models.itempop", "ItemPop"),
+    "bpr": ("purerec.models.bpr", "BPR"),
+    "lambdafm": ("purerec.models.lambdafm", "LambdaFM"),
     "gmf": ("purerec.models.gmf", "GMF"),
     "pugmf": ("purerec.models.pugmf", "PUGMF"),
     "pure": ("purerec.models.pure", "PURE"),

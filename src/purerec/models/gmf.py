@@ -20,8 +20,12 @@ from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorModel
 class GMFConfig(DiscriminatorConfig):
     """Settings of GMF."""
 
-    prior: float = Field(default=0.2, gt=0, lt=1)
+    prior: float = Field(default=0.05, gt=0, lt=1)
     """Weight of the positives in the risk: 1 / (1 + C) gives the plain log loss."""
+    unlabeled_ratio: float = Field(default=8.0, gt=0, le=100)
+    """Unlabeled pairs, taken as negatives, per positive (C)."""
+    epochs: int = Field(default=60, ge=0, le=100_000)
+    """Passes over the positives."""
 
 
 class GMF(DiscriminatorModel):

@@ -77,7 +77,7 @@ class IRGANConfig(FactorConfig):
     def _check(self) -> Self:
         if self.pretrain_epochs > self.epochs:
             raise ValueError(
-                f"Value error, pretrain_epochs={self.pretrain_epochs} is more than epochs={self.epochs}, which is all"
+                f"pretrain_epochs={self.pretrain_epochs} is more than epochs={self.epochs}, which is all"
             )
         return self
 

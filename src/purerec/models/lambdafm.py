@@ -37,14 +37,22 @@ _RULES = {"static": FIRST, "dynamic": RANKED, "rank": VIOLATING}
 class LambdaFMConfig(FactorConfig):
     """Settings of LambdaFM."""
 
-    sampler: Literal["static", "dynamic", "rank"] = "dynamic"
+    epochs: int = Field(default=60, ge=0, le=100_000)
+    """Passes over the positives."""
+    learning_rate: float = Field(default=0.12, gt=0, le=10)
+    """Step size of SGD, at the start."""
+    regularization: float = Field(default=0.025, ge=0, le=100)
+    """L2 on the factors of a triple, at each step."""
+    bias_regularization: float = Field(default=0.01, ge=0, le=100)
+    """L2 on the item biases of a triple."""
+    sampler: Literal["static", "dynamic", "rank"] = "rank"
     """Where negatives come from: by popularity, by score among some candidates, or the first that violates the
     margin, weighted by the estimated rank of the positive."""
-    rho: float = Field(default=0.3, gt=0, le=1000)
+    rho: float = Field(default=0.5, gt=0, le=1000)
     """Of `static` and `dynamic`: how far down the ranking negatives reach; small: only its top; large: uniform."""
-    candidates: int = Field(default=10, ge=1, le=1000)
+    candidates: int = Field(default=30, ge=1, le=1000)
     """Of `dynamic`: items that are ranked for each negative; of `rank`: the most that are looked at."""
-    margin: float = Field(default=1.0, ge=0, le=100)
+    margin: float = Field(default=2.0, ge=0, le=100)
     """Of `rank`: by how much a positive must be ahead of an item not to be compared with it."""
 
 

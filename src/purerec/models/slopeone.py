@@ -1,15 +1,16 @@
-"""Weighted Slope One: what people think of i compared with j, averaged over the items j that somebody knows.
+"""Weighted Slope One: how people compare i with j, averaged over the items j that somebody knows.
 
 Lemire, Maclachlan (2005), Slope One Predictors for Online Rating-Based Collaborative Filtering.
 
-    dev(i, j) = mean of r_vi - r_vj over the c(i, j) people v with both
-    r(u, i) = sum of (dev(i, j) + r_uj) c(i, j) over u's items j other than i, divided by the sum of the c(i, j)
+    dev(i, j) = mean of r_vi - r_vj over the c(i, j) people v who know both
+    r(u, i) = sum of c(i, j) (dev(i, j) + r_uj) over u's items j other than i, divided by the sum of the c(i, j)
 
 For implicit feedback a positive is 1 and unlabeled pairs, drawn once, are 0. With all of them instead of a draw every
-c(i, j) is the number of users, and the prediction is popularity but for a constant: that is the paper's row for
-SlopeOne, which repeats the row of ItemPop. A sparse draw keeps c(i, j), and with it the taste, of u's positives.
+c(i, j) would be the number of users and r(u, i) popularity but for a constant: that is the paper's row for SlopeOne,
+which repeats the row of ItemPop. A sparse draw leaves c(i, j) to the positives, and shrinkage towards 0 ranks down
+items that rest on few comparisons.
 
-All of it is sparse matrix products: with the ratings R and the mask M of known pairs, c = M'M and c * dev = R'M - M'R.
+All of it is sparse matrix products: with the targets R and the mask M of known pairs, c = M'M and c dev = R'M - M'R.
 They cost the sum over users of (number of items)^2 and 8 n_items^2 bytes (ML-1M: 110 MB). Where that is more than
 `memory_mb`, nothing is kept and the products are taken over users when scoring. Use it as a baseline.
 """
@@ -26,7 +27,6 @@ from purerec.models.base import State
 from purerec.models.ratings import (
     RatingConfig,
     RatingModel,
-    Targets,
     binary_targets,
     need_positives,
     rating_scale,
@@ -36,15 +36,128 @@ from purerec.models.ratings import (
 from purerec.training import Run
 
 _BLOCK = 1024
+"""Items or users whose products with all others are in memory at once."""
 
 
 class SlopeOneConfig(RatingConfig):
     """Settings of Slope One."""
 
-    unlabeled_ratio: float = Field(default=1.0, gt=0, le=1000)
+    unlabeled_ratio: float = Field(default=0.3, gt=0, le=1000)
     """Unlabeled pairs drawn per positive of a user, once (binary only)."""
-    weighted: bool = True
-    """Weigh items j by c(i, j). Otherwise all count alike, r_uj is replaced by the mean of u, and i itself counts
-    with a deviation of 0: the plain Slope One of Surprise."""
+    shrinkage: float = Field(default=300.0, ge=0, le=1e9)
+    """So many comparisons that say nothing (0 for binary targets, the person's mean for ratings) join the average."""
     memory_mb: float = Field(default=1024.0, ge=0)
-    """The most that matrices between all items may take; above, scoring is slower."""
+    """The most that the two matrices between all items may take; above, scoring is slower."""
+
+
+class SlopeOne(RatingModel):
+    """Weighted Slope One."""
+
+    name: ClassVar[str] = "slopeone"
+    config_class = SlopeOneConfig
+    config: SlopeOneConfig
+
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        from scipy.sparse import coo_array
+
+        ratings = rating_targets(train) if self.config.target == "rating" else None
+        known = ratings or binary_targets(need_positives(train), self.config.unlabeled_ratio, seed)
+        self._scale = rating_scale(train, ratings)
+        matrix = coo_array((known.value, (known.user_idx, known.item_idx)), shape=train.shape).tocsr()
+        self._set_targets(matrix)
+
+    def _set_targets(self, matrix: Any) -> None:
+        """From the known targets (n_users, n_items), sparse, with zeros stored."""
+        self._targets = matrix
+        self._mask = matrix.copy()
+        self._mask.data = np.ones_like(matrix.data)
+        counts = np.diff(matrix.indptr)
+        self._mean = np.asarray(matrix.sum(axis=1) / np.maximum(counts, 1), dtype=np.float32)
+        known = np.asarray(counts > 0)
+        self._mean[~known] = matrix.data.mean()
+        self._common, self._slopes = None, None
+        n = matrix.shape[1]
+        if 8e-6 * n**2 <= self.config.memory_mb:
+            self._common, self._slopes = _comparisons(self._targets, self._mask)
+
+    # ------------------------------------------------------------------ predicting
+
+    def _score(self, user_idx: I64) -> F32:
+        return self._averages(self._mask[user_idx], self._targets[user_idx], self._prior(self._mean[user_idx]))
+
+    def _score_history(self, item_idx: I32) -> F32:
+        from scipy.sparse import csr_array
+
+        n = self._targets.shape[1]
+        weight, value = np.zeros((1, n), dtype=np.float32), np.zeros((1, n), dtype=np.float32)
+        if self.config.target == "binary":  # the draw that a person in training has, in expectation
+            weight[:] = min(1.0, float(unlabeled_weight(len(item_idx), n, self.config.unlabeled_ratio)))
+        weight[0, item_idx], value[0, item_idx] = 1, self._scale[2]
+        scores: F32 = self._averages(csr_array(weight), csr_array(value), self._prior(self._scale[2:]))
+        return scores[0]
+
+    def _predict(self, user_idx: I64, item_idx: I64) -> F32:
+        users, place = np.unique(user_idx, return_inverse=True)
+        found = np.empty(len(user_idx), dtype=np.float32)
+        for start in range(0, len(users), _BLOCK):
+            rows = np.flatnonzero((place >= start) & (place < start + _BLOCK))
+            found[rows] = self._score(users[start : start + _BLOCK])[place[rows] - start, item_idx[rows]]
+        return found
+
+    def _prior(self, mean: F32) -> F32:
+        return mean if self.config.target == "rating" else np.zeros_like(mean)
+
+    def _averages(self, mask: Any, targets: Any, prior: F32) -> F32:
+        """(n, n_items) for people with these known pairs, `targets` being 0 where `mask` is."""
+        if self._common is not None and self._slopes is not None:
+            total = mask @ self._slopes + targets @ self._common
+            weight = mask @ self._common
+        else:
+            total, weight = self._over_users(mask, targets)
+        total += np.float32(self.config.shrinkage) * prior[:, None]
+        weight += np.float32(self.config.shrinkage)
+        alone = weight <= 0
+        if alone.any():  # nobody knows this item and one of the person's, and there is no shrinkage
+            total, weight = np.where(alone, prior[:, None], total), np.where(alone, np.float32(1), weight)
+        scores: F32 = total / weight
+        return scores
+
+    def _over_users(self, mask: Any, targets: Any) -> tuple[F32, F32]:
+        """mask @ slopes + targets @ common, and mask @ common, by way of the users: no matrix between all items."""
+        by_item, targets_by_item = self._mask.T.tocsr(), self._targets.T.tocsr()
+        shared = (self._mask @ mask.T).toarray()
+        gap = (self._mask @ targets.T - self._targets @ mask.T).toarray()
+        own = by_item.sum(axis=1).astype(np.float32)  # an item is not compared with itself
+        total = (targets_by_item @ shared + by_item @ gap).T - targets.multiply(own).toarray()
+        weight = (by_item @ shared).T - mask.multiply(own).toarray()
+        return np.ascontiguousarray(total), np.ascontiguousarray(weight)
+
+    # ------------------------------------------------------------------ storing
+
+    def _state(self) -> State:
+        known = self._targets
+        return super()._state() | {
+            "targets": known.data,
+            "items": known.indices.astype(np.int32),
+            "starts": known.indptr.astype(np.int64),
+        }
+
+    def _set_state(self, state: State) -> None:
+        from scipy.sparse import csr_array
+
+        super()._set_state(state)
+        shape = len(self.users), len(self.items)
+        self._set_targets(csr_array((state["targets"], state["items"], state["starts"]), shape=shape))
+
+
+def _comparisons(targets: Any, mask: Any) -> tuple[F32, F32]:
+    """c = M'M without its diagonal, and (c dev)' = M'R - R'M, as dense matrices, in blocks."""
+    n = mask.shape[1]
+    common, slopes = np.empty((n, n), dtype=np.float32), np.empty((n, n), dtype=np.float32)
+    by_item, targets_by_item = mask.T.tocsr(), targets.T.tocsr()
+    for start in range(0, n, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        common[part] = (by_item[part] @ mask).toarray()
+        slopes[part] = (by_item[part] @ targets - targets_by_item[part] @ mask).toarray()
+    np.fill_diagonal(common, 0)
+    return common, slopes

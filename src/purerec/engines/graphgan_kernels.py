@@ -1,0 +1,249 @@
+"""GraphGAN's walks and steps, compiled.
+
+The BFS tree of a user in the graph of positives: the user, the user's items (depth 1), other users of these (depth
+2), their items that the user has not touched (depth 3), where it is cut. It is never built. A walk expands only
+the nodes that it comes to, each by at most `branching` random neighbours that lie one step further from the root, so
+its cost depends neither on the size of the graph nor on a node's degree. In a bipartite graph the distance from
+the root is known without a search: items at depth 1 are the user's, all others are deeper.
+
+    p(next | node) = softmax over the node's children and parent of g(next).g(node)      (graph softmax)
+
+A walk goes down from the root and ends at the item from which it turns back to the parent, or at depth 3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.compiled import Scalar, kernel
+from purerec.engines.irgan_kernels import Rates, label_step, shuffle_users
+from purerec.engines.negatives import unit
+from purerec.engines.pairwise import Factors, score_pair
+from purerec.engines.vectors import LANES, load, sigmoid_softplus, splat, store, total
+from purerec.sampling import Tables, is_observed, mulhi, splitmix64
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+STEPS = 3
+"""Of a walk, at most: to an item, to another user of it, to an item of theirs."""
+_USES = (
+    "purerec.engines.vectors",
+    "purerec.engines.negatives",
+    "purerec.engines.pairwise",
+    "purerec.engines.irgan_kernels",
+    "purerec.sampling",
+)
+_ONE = np.float32(1.0)
+
+
+class Graph(NamedTuple):
+    """The positives from the items' side; the users' side is in the tables of the sampler."""
+
+    indptr: I64
+    """(n_items + 1,)"""
+    users: I32
+    branching: int
+
+
+class Walks(NamedTuple):
+    """What walks did, n at a time, and scratch. Step s of walk k is number k * STEPS + s."""
+
+    order: I32
+    """(n_users,)"""
+    node: I32
+    """(n * STEPS,) where the step began: a user for steps 0 and 2, an item for step 1; -1: no such step"""
+    count: I32
+    """(n * STEPS,) nodes that it could lead to"""
+    chosen: I32
+    """(n * STEPS,) which it led to"""
+    options: I32
+    """(n * STEPS * (branching + 1),) the nodes"""
+    shares: F32
+    """their probabilities"""
+    ends: I32
+    """(n,) the items"""
+    rewards: F64
+    """(n,)"""
+
+
+@kernel(depends_on=_USES, inner=True)
+def _neighbours(
+    rows: I32, first: Scalar, last: Scalar, branching: Scalar, key: Scalar, number: Scalar, out: I32, at: Scalar
+) -> Scalar:
+    """All of rows[first:last] if they are few, else some distinct ones at random; how many."""
+    if last - first <= branching:
+        for k in range(last - first):
+            out[at + k] = rows[first + k]
+        return np.int64(last - first)
+    n = np.int64(0)
+    for k in range(branching):
+        pick = np.int64(mulhi(splitmix64(key, number + np.uint64(k)), np.uint64(last - first)))
+        node, is_new = rows[first + pick], True
+        for j in range(n):
+            if out[at + j] == node:
+                is_new = False
+        if is_new:
+            out[at + n] = node
+            n += 1
+    return n
+
+
+@kernel(depends_on=_USES, inner=True)
+def _choose(w: Walks, step: Scalar, at: Scalar, n: Scalar, x: Scalar) -> Scalar:
+    """Softmax over the n scores in w.shares from `at` on; the place chosen."""
+    top = w.shares[at]
+    for k in range(1, n):
+        top = max(top, w.shares[at + k])
+    mass = np.float32(0.0)
+    for k in range(n):
+        w.shares[at + k] = np.float32(math.exp(w.shares[at + k] - top))
+        mass += w.shares[at + k]
+    level, found = np.float32(x), n - 1
+    for k in range(n):
+        w.shares[at + k] /= mass
+    for k in range(n - 1):
+        level -= w.shares[at + k]
+        if level < 0:
+            found = k
+            break
+    w.count[step], w.chosen[step] = n, found
+    return found
+
+
+@kernel(depends_on=_USES, inner=True)
+def walk(
+    t: Tables, graph: Graph, g: Factors, w: Walks, k: Scalar, root: Scalar, key: Scalar, number: Scalar
+) -> Scalar:
+    """Walk number `number` of a root with an item, noted as number k of `w`; the item that it ends at."""
+    room = graph.branching + 1
+    counter = np.uint64(number) * np.uint64(STEPS * room)
+    step = k * STEPS
+    w.node[step + 1] = w.node[step + 2] = -1
+
+    at = step * room
+    w.node[step] = np.int32(root)
+    n = _neighbours(
+        t.indices, t.indptr[root], t.indptr[root + 1], graph.branching, key, counter, w.options, at
+    )  # fmt: skip
+    for j in range(n):
+        w.shares[at + j] = score_pair(g, root, np.int64(w.options[at + j]))
+    x = splitmix64(key, counter + np.uint64(graph.branching))
+    item = np.int64(w.options[at + _choose(w, step, at, n, unit(x))])
+
+    step, at, counter = step + 1, at + room, counter + np.uint64(room)
+    n_all = _neighbours(
+        graph.users, graph.indptr[item], graph.indptr[item + 1], graph.branching, key, counter, w.options, at
+    )  # fmt: skip
+    n = np.int64(0)
+    for j in range(n_all):
+        if w.options[at + j] != root:
+            w.options[at + n] = w.options[at + j]
+            n += 1
+    if n == 0:
+        return item
+    w.node[step] = np.int32(item)
+    w.options[at + n] = np.int32(root)  # back to the parent: the walk ends here
+    for j in range(n + 1):
+        w.shares[at + j] = score_pair(g, np.int64(w.options[at + j]), item)
+    x = splitmix64(key, counter + np.uint64(graph.branching))
+    found = _choose(w, step, at, n + 1, unit(x))
+    if found == n:
+        return item
+    user = np.int64(w.options[at + found])
+
+    step, at, counter = step + 1, at + room, counter + np.uint64(room)
+    n_all = _neighbours(
+        t.indices, t.indptr[user], t.indptr[user + 1], graph.branching, key, counter, w.options, at
+    )  # fmt: skip
+    n = np.int64(0)
+    for j in range(n_all):
+        if not is_observed(t, root, np.int64(w.options[at + j])):
+            w.options[at + n] = w.options[at + j]
+            n += 1
+    if n == 0:
+        return item
+    w.node[step] = np.int32(user)
+    for j in range(n):
+        w.shares[at + j] = score_pair(g, user, np.int64(w.options[at + j]))
+    x = splitmix64(key, counter + np.uint64(graph.branching))
+    return np.int64(w.options[at + _choose(w, step, at, n, unit(x))])
+
+
+@kernel(depends_on=_USES, inner=True)
+def _climb(g: Factors, w: Walks, k: Scalar, room: Scalar, push: Scalar, r: Rates) -> None:
+    """Add push * grad log p(walk k) to the generator, with L2 on what it touches.
+
+    grad log p(chosen | node) = sum over options of (1 if chosen - p) * grad g(option).g(node)
+    """
+    keep = _ONE - np.float32(r.learning_rate * r.regularization)
+    for step in range(k * STEPS, (k + 1) * STEPS):
+        if w.node[step] < 0:
+            continue
+        by_user = step % STEPS != 1
+        mine, theirs = (g.user, g.item) if by_user else (g.item, g.user)
+        node = np.int64(w.node[step]) * g.width
+        for j in range(w.count[step]):
+            other = np.int64(w.options[step * room + j])
+            share = w.shares[step * room + j]
+            chosen = j == w.chosen[step]
+            slope = np.float32(push) * ((_ONE if chosen else np.float32(0.0)) - share)
+            fade = keep if chosen else _ONE
+            for at in range(0, g.width, LANES):
+                a, b = load(mine, node + at), load(theirs, other * g.width + at)
+                store(mine, node + at, a * fade + b * slope)
+                store(theirs, other * g.width + at, b * fade + a * slope)
+            if by_user:
+                g.bias[other] += slope
+
+
+@kernel(depends_on=_USES)
+def discriminator_pass(
+    t: Tables, graph: Graph, g: Factors, d: Factors, w: Walks, r: Rates, order_key: Scalar, key: Scalar, sums: F64
+) -> None:
+    """One pass over the positives, each beside the end of a walk. sums: loss, steps."""
+    shuffle_users(w.order, order_key)
+    for k in range(w.order.size):
+        root = np.int64(w.order[k])
+        for at in range(t.indptr[root], t.indptr[root + 1]):
+            end = walk(t, graph, g, w, 0, root, key, at)
+            loss = label_step(d, root, np.int64(t.indices[at]), _ONE, r) + label_step(
+                d, root, end, np.float32(0.0), r
+            )
+            sums[0] += 0.5 * np.float64(loss)
+            sums[1] += 1.0
+
+
+@kernel(depends_on=_USES)
+def generator_pass(
+    t: Tables, graph: Graph, g: Factors, d: Factors, w: Walks, r: Rates, order_key: Scalar, key: Scalar, sums: F64
+) -> None:
+    """Some walks for each user, and a policy gradient step with their mean reward as the baseline.
+
+    The reward is softplus(d) = -log(1 - D). sums: reward, walks, walks that ended at unobserved items.
+    """
+    shuffle_users(w.order, order_key)
+    n, room = w.ends.size, graph.branching + 1
+    for k in range(w.order.size):
+        root = np.int64(w.order[k])
+        if t.indptr[root] == t.indptr[root + 1]:
+            continue
+        mean = 0.0
+        for s in range(n):
+            end = walk(t, graph, g, w, s, root, key, root * n + s)
+            _, plus = sigmoid_softplus(splat(score_pair(d, root, end)))
+            w.ends[s], w.rewards[s] = np.int32(end), np.float64(total(plus)) / LANES
+            mean += w.rewards[s] / n
+            sums[2] += 0.0 if is_observed(t, root, end) else 1.0
+        # The mean of the others is the baseline: (n / (n - 1)) (r - mean of all).
+        for s in range(n):
+            push = r.learning_rate / (n - 1) * (w.rewards[s] - mean)
+            _climb(g, w, s, room, push, r)
+        sums[0] += mean * n
+        sums[1] += n
