@@ -1,6 +1,6 @@
 """How fast unlabeled pairs are drawn, next to a bare numpy draw of as many integers (a bound, not a rival).
 
-python benchmarks/sampling.py [--json]
+python benchmarks/sampling.py [--json FILE]
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +50,8 @@ def best_rate(run: Callable[[], object], n: int, repeats: int = 7) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    as_json = parser.parse_args().json
+    parser.add_argument("--json", type=Path, help="write the results here")
+    target: Path | None = parser.parse_args().json
     n = 2_000_000
     rows = []
     for n_users, n_items, n_positive in SIZES:
@@ -82,9 +83,8 @@ def main() -> None:
                         "ratio": round(rate / bound, 3),
                     }
                 )
-    if as_json:
-        print(json.dumps(rows, indent=1))
-        return
+    if target is not None:
+        target.write_text(json.dumps(rows, indent=1) + "\n")
     for row in rows:
         print(
             f"{row['users']:>7} x {row['items']:<6} {row['filter']:<7} {row['draw']:<11}"

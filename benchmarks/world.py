@@ -1,6 +1,6 @@
 """Time and peak memory to make a synthetic world of 1, 3 and 10 million observed interactions, one thread.
 
-    python benchmarks/world.py [--sizes 1,3,10] [--json]
+    python benchmarks/world.py [--sizes 1,3,10] [--json FILE]
 
 Each size runs in a process of its own, since a peak cannot be reset; a small world is made first, so that
 compiling is not counted. `extra_mb` is the peak beyond what the process had by then, `log_mb` the log itself.
@@ -14,6 +14,7 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 USERS_PER_MILLION = 10_000
@@ -55,7 +56,7 @@ def measure(millions: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="1,3,10", help="millions of interactions")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--one", type=float, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one is not None:
@@ -65,15 +66,14 @@ def main() -> None:
     for size in given.sizes.split(","):
         run = subprocess.run([sys.executable, __file__, "--one", size], stdout=subprocess.PIPE, text=True, check=True)
         rows.append(json.loads(run.stdout))
-        if not given.json:
-            row = rows[-1]
-            print(
-                f"{row['interactions']:>11,} of {row['users']:,} x {row['items']:,}: {row['seconds']:6.2f} s "
-                f"({row['cpu_seconds']:.2f} s of the processor), "
-                f"{row['peak_rss_mb']} MB in all, {row['extra_mb']} MB of it for the world"
-            )
-    if given.json:
-        print(json.dumps(rows, indent=1))
+        row = rows[-1]
+        print(
+            f"{row['interactions']:>11,} of {row['users']:,} x {row['items']:,}: {row['seconds']:6.2f} s "
+            f"({row['cpu_seconds']:.2f} s of the processor), "
+            f"{row['peak_rss_mb']} MB in all, {row['extra_mb']} MB of it for the world"
+        )
+    if given.json is not None:
+        given.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

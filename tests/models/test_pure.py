@@ -84,7 +84,7 @@ def test_mlp_scorer_and_torch_engine():
     model = pr.PUGMF(scorer="mlp", dim=4, epochs=3).fit(log(), seed=0)
     assert model.factors() is None
     assert np.isfinite(scores(model)).all()
-    with pytest.raises(ConfigError, match="mlp scorer"):
+    with pytest.raises(ConfigError, match="network as scorer"):
         model.recommend_for([1, 3])
 
 
@@ -106,6 +106,33 @@ def test_mlp_scores_are_those_of_the_network(tmp_path):
     np.testing.assert_allclose(model.score([5])[0], expected.ravel(), rtol=1e-4, atol=1e-5)
     again = pr.load_model(model.save(tmp_path / "m"))
     np.testing.assert_array_equal(again.score([5]), model.score([5]))
+
+
+def test_a_scorer_of_ones_own(tmp_path):
+    need("torch")
+    import torch
+
+    class Cosine(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.tensor(3.0))
+            self.norm = torch.nn.BatchNorm1d(4)
+
+        def forward(self, e_u, e_i):
+            return self.scale * torch.cosine_similarity(self.norm(e_u), e_i)
+
+    data = log()
+    model = pr.PURE(**QUICK, scorer_module=Cosine()).fit(data, seed=0)
+    found = scores(model)
+    assert np.isfinite(found).all()
+    assert model.factors() is None
+    again = pr.load_model(model.save(tmp_path / "m"))
+    with pytest.raises(ConfigError, match="scorer_module"):
+        again.score([0])
+    again.scorer_module = Cosine()
+    np.testing.assert_array_equal(scores(again), found)
+    with pytest.raises(ConfigError, match="engine='torch'"):
+        pr.PURE(engine="cpu", scorer_module=Cosine())
 
 
 @pytest.mark.parametrize("name", ["gmf", "pugmf", "pure"])

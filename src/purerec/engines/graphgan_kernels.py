@@ -182,7 +182,7 @@ def _climb(g: Factors, w: Walks, k: Scalar, room: Scalar, push: Scalar, r: Rates
 
     grad log p(chosen | node) = sum over options of (1 if chosen - p) * grad g(option).g(node)
     """
-    keep = _ONE - np.float32(r.learning_rate * r.regularization)
+    keep = _ONE - np.float32(r.learning_rate * r.regularization / w.ends.size)
     for step in range(k * STEPS, (k + 1) * STEPS):
         if w.node[step] < 0:
             continue

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
 REGISTRY: dict[str, tuple[str, str]] = {
     "itempop": ("purerec.models.itempop", "ItemPop"),
+    "slopeone": ("purerec.models.slopeone", "SlopeOne"),
+    "coclustering": ("purerec.models.coclustering", "CoClustering"),
+    "svd": ("purerec.models.svd", "SVD"),
+    "nmf": ("purerec.models.nmf", "NMF"),
+    "pmf": ("purerec.models.pmf", "PMF"),
+    "ease": ("purerec.models.ease", "EASE"),
+    "ials": ("purerec.models.ials", "IALS"),
+    "itemknn": ("purerec.models.itemknn", "ItemKNN"),
     "bpr": ("purerec.models.bpr", "BPR"),
     "lambdafm": ("purerec.models.lambdafm", "LambdaFM"),
     "gmf": ("purerec.models.gmf", "GMF"),

@@ -71,6 +71,13 @@ class DiscriminatorModel(Recommender):
     config: DiscriminatorConfig
     history: History | None = None
 
+    def __init__(self, config: Config | None = None, *, scorer_module: Any = None, **settings: Any) -> None:
+        """`scorer_module`: a torch module from (n, d) and (n, d) embeddings to (n,) logits, in place of `scorer`."""
+        super().__init__(config, **settings)
+        if scorer_module is not None and self.config.engine == "cpu":
+            raise ConfigError("a scorer of your own needs engine='torch' (or 'auto')")
+        self.scorer_module = scorer_module
+
     # ------------------------------------------------------------------ fitting
 
     def _fit(self, train_log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
@@ -101,7 +108,7 @@ class DiscriminatorModel(Recommender):
             patience=self.config.patience if validate is not None else None,
             remedy=f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization",
         )
-        self._params = game.engine.parameters()
+        self._params = game.parameters()
 
     def _validator(self, game: DiscriminatorGame, log: Interactions, valid: Interactions) -> Any:
         from purerec.evaluating import evaluate
@@ -110,7 +117,7 @@ class DiscriminatorModel(Recommender):
         split = Split(log, None, valid)
 
         def validate() -> float:
-            self._params = game.engine.parameters()
+            self._params = game.parameters()
             self._remember(log, 0, 0.0)
             return evaluate(self, split, metrics=(self.config.metric,)).metrics[self.config.metric]
 
@@ -173,6 +180,8 @@ class DiscriminatorModel(Recommender):
     def factors(self) -> Factors | None:
         params = self._params
         users, items = params["user"], params["item"]
+        if self._has_own_scorer():
+            return None
         if self.config.scorer == "gmf":
             users = users * params["relation"]
         elif self.config.scorer == "bilinear":
@@ -184,7 +193,8 @@ class DiscriminatorModel(Recommender):
     def _score(self, user_idx: I64) -> F32:
         parts = self.factors()
         if parts is None:
-            return _mlp_scores(self._params, user_idx)
+            own = self._has_own_scorer()
+            return self._own_scores(user_idx) if own else _mlp_scores(self._params, user_idx)
         scores = parts.users[user_idx] @ parts.items.T
         if parts.item_bias is not None:
             scores += parts.item_bias
@@ -197,7 +207,7 @@ class DiscriminatorModel(Recommender):
     def _score_history(self, item_idx: I32) -> F32:
         parts = self.factors()
         if parts is None:
-            raise ConfigError(f"{self.name} with the mlp scorer cannot recommend for new people; use gmf")
+            raise ConfigError(f"{self.name} with a network as scorer cannot recommend for new people; use fm")
         # e_u enters phi through the relation: solved for in the space in which phi is a plain dot product.
         return fold_in(
             parts.items,
@@ -209,11 +219,37 @@ class DiscriminatorModel(Recommender):
             scale=self._params.get("relation") if self.config.scorer == "gmf" else None,
         )
 
+    def _has_own_scorer(self) -> bool:
+        return any(name.startswith("scorer.") for name in self._params) or self.scorer_module is not None
+
+    def _own_scores(self, user_idx: I64) -> F32:
+        """phi by the module that was given, with the weights that it learned."""
+        import copy
+
+        import torch
+
+        if self.scorer_module is None:
+            raise ConfigError(
+                "this model was fitted with a scorer of your own: set model.scorer_module to such a module"
+            )
+        module = copy.deepcopy(self.scorer_module).eval()
+        prefix = "scorer."
+        learned = {
+            n.removeprefix(prefix).removesuffix("/buffer"): a for n, a in self._params.items() if n.startswith(prefix)
+        }
+        module.load_state_dict({n: torch.from_numpy(np.array(a)) for n, a in learned.items()})
+        users, items = (torch.from_numpy(self._params[side]) for side in ("user", "item"))
+        out = np.empty((len(user_idx), len(items)), dtype=np.float32)
+        with torch.no_grad():
+            for row, user in zip(out, user_idx, strict=True):
+                row[:] = module(users[int(user)].expand(len(items), -1), items).numpy()
+        return out + self._params["bias"]
+
     def _state(self) -> State:
         return dict(self._params)
 
     def _set_state(self, state: State) -> None:
-        self._params = {name: np.asarray(array, dtype=np.float32) for name, array in state.items()}
+        self._params = dict(state)
 
 
 class DiscriminatorGame:
@@ -226,20 +262,18 @@ class DiscriminatorGame:
         self.engine = self.new_engine(start, seed)
 
     def new_engine(self, params: Params | None, seed: int) -> Engine:
-        choice = self.model.config.engine
-        if choice == "torch" or (choice == "auto" and self.settings.scorer == "mlp"):
+        choice, own = self.model.config.engine, self.model.scorer_module
+        if choice == "torch" or own is not None or (choice == "auto" and self.settings.scorer == "mlp"):
             from purerec.engines.torch_engine import TorchEngine
 
-            return TorchEngine(
-                self.positives.indptr, self.positives.indices, self.positives.shape[1], self.settings,
-                seed=seed, params=params,
-            )  # fmt: skip
+            return TorchEngine(*self._data, self.settings, seed=seed, params=params, scorer_module=own)
         from purerec.engines.cpu import CpuEngine
 
-        return CpuEngine(
-            self.positives.indptr, self.positives.indices, self.positives.shape[1], self.settings,
-            seed=seed, params=params,
-        )  # fmt: skip
+        return CpuEngine(*self._data, self.settings, seed=seed, params=params)
+
+    @property
+    def _data(self) -> tuple[I64, I32, int]:
+        return self.positives.indptr, self.positives.indices, self.positives.shape[1]
 
     def epoch(self, number: int) -> Record:
         record = self.model.train_epoch(self, number)
@@ -250,6 +284,13 @@ class DiscriminatorGame:
             "item_norm": float(np.linalg.norm(params["item"], axis=1).mean()),
             "bias": float(params["bias"][0]),
         }
+
+    def parameters(self) -> Params:
+        """What was learned so far; the buffers of a scorer from outside (running means, say) belong to it."""
+        params = self.engine.parameters()
+        if self.model.scorer_module is not None:
+            params |= {n: a for n, a in self.engine.state().items() if n.endswith("/buffer")}  # type: ignore[misc]
+        return params
 
     def state(self) -> State:
         return self.engine.state()

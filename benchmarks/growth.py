@@ -1,0 +1,72 @@
+"""How the cost of a fit grows: PU-GMF on worlds of 1, 3 and 10 times the interactions, users in proportion.
+
+    python benchmarks/growth.py [--sizes 0.3,1,3] [--json FILE]
+
+Each size runs in a process of its own, since a peak of memory cannot be reset. d = 16, after a small fit
+that takes the compiling out of it. `fit_mb` is what the fit added to the peak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+USERS_PER_MILLION = 20_000
+ITEMS = 10_000
+
+
+def peak_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def measure(millions: float) -> dict[str, Any]:
+    from purerec.models import make_model
+    from purerec.world import make_world
+
+    make_model("pugmf", epochs=1, dim=16).fit(make_world(users=50, items=50).observed)
+    users = int(USERS_PER_MILLION * millions)
+    log = make_world(users=users, items=ITEMS, interactions=int(millions * 1e6)).observed
+    positives = log.positives
+    before = peak_mb()
+    seconds = []
+    for epochs in (1, 3):
+        start = time.perf_counter()
+        make_model("pugmf", epochs=epochs, dim=16, batch_size=512).fit(log)
+        seconds.append(time.perf_counter() - start)
+    return {
+        "users": users,
+        "items": ITEMS,
+        "interactions": len(positives),
+        "epoch_s": round((seconds[1] - seconds[0]) / 2, 3),
+        "fit_mb": round(peak_mb() - before),
+        "peak_mb": round(peak_mb()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="0.5,1.5,5", help="millions of interactions")
+    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--one", type=float, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one is not None:
+        print(json.dumps(measure(given.one)))
+        return
+    rows = []
+    for size in given.sizes.split(","):
+        run = subprocess.run([sys.executable, __file__, "--one", size], stdout=subprocess.PIPE, text=True, check=True)
+        rows.append(json.loads(run.stdout))
+        print(rows[-1])
+    if given.json is not None:
+        given.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""NMF: matrix factorisation with vectors that are never negative.
+
+Luo, Zhou, Xia, Zhu (2014), An Efficient Non-Negative Matrix-Factorization-Based Approach to Collaborative Filtering
+for Recommender Systems; for known pairs only, where Lee and Seung (2001) have a full matrix.
+
+    min over p, q >= 0  sum over known pairs of w_ui ((r_ui - p_u.q_i)^2 + regularization (|p_u|^2 + |q_i|^2))
+    p_uf <- p_uf * sum_i w_ui q_if r_ui / (sum_i w_ui q_if (p_u.q_i) + regularization p_uf sum_i w_ui),  then q alike
+
+The step keeps signs and never raises the objective; there is no learning rate. For implicit feedback a positive is 1
+with weight 1, and an unlabeled pair is 0 with weight unlabeled_ratio n_u / (n_items - n_u): how often it would be
+drawn. The sum over all of them needs no draw, since sum_i q_i q_i' is the same for all users: the expectation over
+all draws, exactly. An epoch costs n_p dim steps. Use it where parts should add up and never cancel: a vector's
+elements can be read as how much of each taste there is.
+
+Why not scikit-learn's NMF: it takes absent entries for zeros of full weight and cannot leave them out, nor weigh them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from purerec.compiled import Scalar, kernel
+from purerec.engines.vectors import LANES, load, splat, store, total
+from purerec.errors import DataError
+from purerec.interactions import F32, I32, I64, Interactions
+from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
+from purerec.models.ratings import need_positives, rating_scale, rating_targets, unlabeled_weight
+from purerec.models.sizes import default_dim
+from purerec.randomness import generator
+from purerec.training import Record, Run, State
+
+
+class NMFConfig(FactorConfig):
+    """Settings of NMF."""
+
+    unlabeled_ratio: float = Field(default=4.0, gt=0, le=1000)
+    """Weight of all unlabeled pairs of a user together, for each positive of theirs (binary only)."""
+    regularization: float = Field(default=0.06, ge=0, le=1e6)
+    """L2 on the vectors at each known pair."""
+    epochs: int = Field(default=50, ge=0, le=100_000)
+    """Steps for all users, then for all items."""
+
+
+class NMF(FactorRatingModel):
+    """Non-negative matrix factorisation."""
+
+    name: ClassVar[str] = "nmf"
+    config_class = NMFConfig
+    config: NMFConfig
+
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        from scipy.sparse import coo_array
+
+        ratings = rating_targets(train) if self.config.target == "rating" else None
+        self._scale = rating_scale(train, ratings)
+        if ratings is not None:
+            if ratings.value.min() < 0:
+                raise DataError(f"nmf cannot predict negative ratings, and the lowest is {ratings.value.min():g}")
+            known = coo_array((ratings.value, (ratings.user_idx, ratings.item_idx)), shape=train.shape).tocsr()
+            weight = np.zeros(train.n_users)
+        else:
+            known = need_positives(train).to_scipy()
+            weight = unlabeled_weight(train.positives.counts, train.n_items, self.config.unlabeled_ratio)
+        fitting = Multiplication(self.config, known, weight, seed)
+        self._train(fitting, train, valid, seed, run, remedy="raise regularization")
+
+    def _penalty(self, n: float) -> float:
+        return self.config.regularization * n
+
+    def _solve(self, system: F64, right: F64) -> F64:
+        from scipy.optimize import nnls
+
+        # |L'x - y|^2 with LL' = system and Ly = right is the same problem but for a constant.
+        lower = np.linalg.cholesky(system)
+        found: F64 = nnls(lower.T, np.linalg.solve(lower, right))[0]
+        return found
+
+
+class Multiplication:
+    """One fit of NMF, as `training` wants it. Vectors are padded with zeros to whole vectors of the processor."""
+
+    def __init__(self, config: NMFConfig, known: Any, weight: F64, seed: int) -> None:
+        """`known` (n_users, n_items) is sparse; a pair that is not in it is 0, with a weight for each user."""
+        n_users, n_items = known.shape
+        self.regularization = np.float32(config.regularization)
+        self.dim = config.dim if config.dim is not None else default_dim(n_users)
+        by_item = known.T.tocsr()
+        self.known = {"user": _parts(known), "item": _parts(by_item)}
+        self.weight = {"user": weight.astype(np.float32), "item": np.ones(n_items, dtype=np.float32)}
+        known_of_user = np.diff(known.indptr)
+        of_user = known_of_user + weight * (n_items - known_of_user)
+        of_item = np.diff(by_item.indptr) + weight.sum() - (by_item != 0) @ weight
+        self.pairs = {"user": of_user.astype(np.float32), "item": of_item.astype(np.float32)}
+        self.mean = float(known.data.sum(dtype=np.float64) / of_user.sum())
+        # Uniform from zero up to where the mean of all dot products is that of the targets.
+        width, high = -(-self.dim // LANES) * LANES, np.float32(2 * np.sqrt(self.mean / self.dim))
+        rng = generator(seed, "init")
+        self.vectors: State = {}
+        for name, pairs in self.pairs.items():
+            vectors = np.zeros((len(pairs), width), dtype=np.float32)
+            vectors[:, : self.dim] = high * rng.random((len(pairs), self.dim), dtype=np.float32)
+            vectors[pairs <= 0] = 0
+            self.vectors[name] = vectors
+
+    def epoch(self, number: int) -> Record:
+        self._step("user", "item")
+        loss = self._step("item", "user")
+        return {
+            "phase": "fitting",
+            "loss": loss / float(self.pairs["user"].sum()),
+            "user_norm": float(np.linalg.norm(self.vectors["user"], axis=1).mean()),
+            "item_norm": float(np.linalg.norm(self.vectors["item"], axis=1).mean()),
+        }
+
+    def _step(self, name: str, other: str) -> float:
+        """Improve one side; the objective before."""
+        own, fixed = self.vectors[name], self.vectors[other]
+        width = own.shape[1]
+        gram = np.ascontiguousarray((fixed.T * self.weight[other]) @ fixed)
+        loss = multiply(
+            *self.known[name], own.ravel(), fixed.ravel(), gram.ravel(), width, self.weight[name],
+            self.weight[other], self.regularization * self.pairs[name], np.empty(2 * width, dtype=np.float32),
+        )  # fmt: skip
+        return float(loss + self.regularization * self.pairs[other] @ np.sum(fixed**2, axis=1))
+
+    def parameters(self) -> State:
+        found = {name: vectors[:, : self.dim].copy() for name, vectors in self.vectors.items()}
+        return found | {"mean": np.array([self.mean], dtype=np.float32)}
+
+    def state(self) -> State:
+        return self.vectors
+
+    def restore(self, state: State, number: int) -> None:
+        self.vectors = {name: np.array(state[name], dtype=np.float32) for name in ("user", "item")}
+
+
+def _parts(matrix: Any) -> tuple[I64, I32, F32]:
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float32)
+
+
+@kernel(depends_on=("purerec.engines.vectors",))
+def multiply(
+    indptr: I64,
+    indices: I32,
+    values: F32,
+    own: F32,
+    fixed: F32,
+    gram: F32,
+    width: Scalar,
+    own_weight: F32,
+    fixed_weight: F32,
+    penalty: F32,
+    scratch: F32,
+) -> Scalar:
+    """One multiplicative step for the vectors `own` of all rows; the objective (without the other side's penalty).
+
+    A pair that is not known weighs own_weight * fixed_weight; `gram` (width, width) is the sum of fixed_weight q q'.
+    `scratch` (2 * width,) holds numerators and denominators.
+    """
+    found = 0.0
+    for row in range(indptr.size - 1):
+        p, weight = row * width, own_weight[row]
+        for k in range(0, width, LANES):
+            below = splat(np.float32(0.0))
+            for j in range(width):
+                below = below + load(gram, j * width + k) * own[p + j]
+            below = below * weight + load(own, p + k) * penalty[row]
+            store(scratch, k, splat(np.float32(0.0)))
+            store(scratch, width + k, below)
+            found += total(below * load(own, p + k))
+        for n in range(indptr[row], indptr[row + 1]):
+            q, r = np.int64(indices[n]) * width, values[n]
+            acc = load(own, p) * load(fixed, q)
+            for k in range(LANES, width, LANES):
+                acc = acc + load(own, p + k) * load(fixed, q + k)
+            product = total(acc)
+            rest = (np.float32(1.0) - weight * fixed_weight[indices[n]]) * product
+            found += (r - product) ** 2 - (product - rest) * product
+            for k in range(0, width, LANES):
+                v = load(fixed, q + k)
+                store(scratch, k, load(scratch, k) + v * r)
+                store(scratch, width + k, load(scratch, width + k) + v * rest)
+        for k in range(width):
+            if own[p + k] > 0 and scratch[width + k] > 0:
+                own[p + k] *= scratch[k] / scratch[width + k]
+    return found

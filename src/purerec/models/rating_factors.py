@@ -1,0 +1,78 @@
+"""What SVD, PMF and NMF share: vectors whose dot product is the target, `predict`, and people who were not there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from purerec.interactions import F32, I32, I64
+from purerec.models.base import State
+from purerec.models.epochs import EpochConfig, EpochModel
+from purerec.models.ratings import RatingConfig, RatingModel, unlabeled_weight
+
+F64 = npt.NDArray[np.float64]
+
+
+class FactorConfig(RatingConfig, EpochConfig):
+    """Settings of a factor model of targets."""
+
+    dim: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Width of the vectors. None: 5, 8 or 16 by the number of users (up to 2,000, 10,000, more)."""
+
+
+class FactorRatingModel(EpochModel, RatingModel):
+    """Base of SVD, PMF and NMF: target(u, i) = mean + user_bias + item_bias + p_u.q_i, or only the last term.
+
+    A user or item without known pairs has a vector of zeros.
+    """
+
+    config: FactorConfig
+
+    def _predict(self, user_idx: I64, item_idx: I64) -> F32:
+        p = self._params
+        user, item = p["user"][user_idx], p["item"][item_idx]
+        found: F32 = np.einsum("nd,nd->n", user, item)
+        if "item_bias" in p:
+            found += p["user_bias"][user_idx] + p["item_bias"][item_idx] + p["mean"]
+        else:
+            found[~(user.any(axis=1) & item.any(axis=1))] = p["mean"][0]
+        return found
+
+    def _score(self, user_idx: I64) -> F32:
+        scores = super()._score(user_idx)
+        if "item_bias" in self._params:
+            scores += self._params["user_bias"][user_idx, None] + self._params["mean"]
+        return scores
+
+    def _score_history(self, item_idx: I32) -> F32:
+        """By least squares over p_u (and the user's bias), with the items fixed and the draw in expectation."""
+        p = self._params
+        items = p["item"].astype(np.float64)
+        offset = np.zeros(len(items))
+        if "item_bias" in p:
+            items = np.column_stack([items, np.ones(len(items))])
+            offset = p["mean"][0] + p["item_bias"].astype(np.float64)
+        weight, value = np.zeros(len(items)), np.zeros(len(items))
+        if self.config.target == "binary":
+            weight[:] = unlabeled_weight(len(item_idx), len(items), self.config.unlabeled_ratio)
+        weight[item_idx], value[item_idx] = 1, self._scale[2]
+        system = (items.T * weight) @ items
+        system[np.diag_indices_from(system)] += self._penalty(weight.sum()) + 1e-9
+        return (items @ self._solve(system, items.T @ (weight * (value - offset))) + offset).astype(np.float32)
+
+    def _penalty(self, n: float) -> float:
+        """L2 on the vector of a person with n pairs."""
+        raise NotImplementedError
+
+    def _solve(self, system: F64, right: F64) -> F64:
+        return np.linalg.solve(system, right)
+
+    def _state(self) -> State:
+        return EpochModel._state(self) | RatingModel._state(self)
+
+    def _set_state(self, state: State) -> None:
+        EpochModel._set_state(self, {name: array for name, array in state.items() if name != "scale"})
+        RatingModel._set_state(self, state)

@@ -1,0 +1,45 @@
+"""SVD: biases and latent factors, fitted by gradient descent.
+
+Koren (2008), Factorization Meets the Neighborhood: a Multifaceted Collaborative Filtering Model; known as the SVD of
+the Netflix prize and of Surprise.
+
+    r(u, i) = mean + b_u + b_i + p_u.q_i
+    min  sum over known pairs of (r_ui - r(u, i))^2 + regularization (b_u^2 + b_i^2 + |p_u|^2 + |q_i|^2)
+
+For implicit feedback a positive is 1, and unlabeled pairs, drawn anew in each epoch, are 0. An epoch costs
+(1 + unlabeled_ratio) n_p steps on dim numbers. Use it for ratings, or as the plainest factor model that ranks well.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from purerec.interactions import F32
+from purerec.models.rating_sgd import SgdConfig, SgdModel
+
+
+class SVDConfig(SgdConfig):
+    """Settings of SVD."""
+
+    regularization: float = Field(default=0.02, ge=0, le=1e6)
+    """L2 on vectors and biases at each known pair."""
+
+
+class SVD(SgdModel):
+    """Biased matrix factorisation."""
+
+    name: ClassVar[str] = "svd"
+    config_class = SVDConfig
+    config: SVDConfig
+
+    def biased(self) -> bool:
+        return True
+
+    def decay(self, n_pairs: np.ndarray) -> F32:
+        return np.full(len(n_pairs), self.config.regularization, dtype=np.float32)
+
+    def _penalty(self, n: float) -> float:
+        return self.config.regularization * n
