@@ -99,6 +99,26 @@ def torch_loop(indptr: Any, indices: Any, n_items: int, dim: int, batch: int, *,
     return rate(step, least_s=0.5)
 
 
+def torch_engine(indptr: Any, indices: Any, n_items: int, dim: int, batch: int) -> float:
+    """Our readable engine, on steps that are given to it: its own sampling is not counted."""
+    from purerec.engines.game import Batch
+    from purerec.engines.torch_engine import TorchEngine
+
+    settings = GameSettings(dim=dim, batch_size=batch, unlabeled_per_epoch=len(indices))
+    engine = TorchEngine(indptr, indices, n_items, settings, seed=0)
+    rng = np.random.default_rng(0)
+    users = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
+    none = np.zeros((0, dim), dtype=np.float32)
+
+    def step() -> int:
+        at = rng.integers(0, len(indices), batch)
+        items = rng.integers(0, n_items, batch, dtype=np.int32)
+        engine.step_discriminator(Batch(users[at], indices[at], users[at], items, none, none), learning_rate=0.01)
+        return 2 * batch
+
+    return rate(step)
+
+
 def bound(n_users: int, n_items: int, dim: int) -> float:
     """Samples a second (millions) that memory of the tables' size and a matrix product's speed would allow."""
     n_bytes = (n_users + n_items) * dim * 12
@@ -133,6 +153,7 @@ def measure(size: tuple[int, int, int, int, int]) -> dict[str, Any]:
     before = ours()
     peers = {
         "implicit_bpr": max(implicit_bpr(*data, n_items, dim) for _ in range(2)),
+        "our_torch_engine": torch_engine(*data, n_items, dim, batch),
         "torch_dense_adam": torch_loop(*data, n_items, dim, batch, sparse=False),
         "torch_sparse_adam": torch_loop(*data, n_items, dim, batch, sparse=True),
         "bound": bound(n_users, n_items, dim),

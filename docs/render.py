@@ -75,13 +75,124 @@ def table(function: Callable[[], str]) -> Callable[[], str]:
 
 
 @table
-def ml_100k() -> str:
-    return compared("ml-100k-u1", beside_paper=True)
+def table2() -> str:
+    return compared("table2", beside_paper=True)
 
 
 @table
-def ml_100k_tests() -> str:
-    return tests_of("ml-100k-u1")
+def table2_tests() -> str:
+    return tests_of("table2")
+
+
+@table
+def table3() -> str:
+    return compared("table3", beside_paper=False) + "\n\n" + mrr_beside_paper("table3")
+
+
+@table
+def table4() -> str:
+    return compared("table4", beside_paper=False) + "\n\n" + mrr_beside_paper("table4")
+
+
+def mrr_beside_paper(name: str) -> str:
+    found = result(name)
+    rows = []
+    for model, runs in found["models"].items():
+        printed = paper_row(found["data"], model)
+        if printed:
+            rows.append([model, short(mean(run["metrics"]["MRR"] for run in runs)), short(printed["MRR"])])
+    return markdown(["MRR, the column that compares", "purerec", "paper"], rows)
+
+
+@table
+def exposure() -> str:
+    found = result("exposure")
+    names = list(found["rows"][0]["metrics"])
+    rows = []
+    for row in found["rows"]:
+        tests = {t["model"]: t for t in row["tests"]}
+        cells = []
+        for name in names:
+            text = f"{short(row['metrics'][name][found['metric']])} ± {short(row['spread'][name])}"
+            verdict = tests[name]["verdict"] if name in tests else ""
+            cells.append(text + {"better": " ▲", "worse": " ▼"}.get(verdict, ""))
+        rows.append([f"{row['exposure']:g}", *cells])
+    table_ = markdown(["exposure bias", *names], rows)
+    note = f"{found['metric']}; ▲ and ▼: better and worse than '{found['baseline']}' (paired by user, Holm)."
+    return f"{table_}\n\n{note}"
+
+
+@table
+def training() -> str:
+    found = result("bench-training")
+    peers = ["our_torch_engine", "torch_dense_adam", "torch_sparse_adam", "implicit_bpr", "bound"]
+    titles = [
+        "our torch engine",
+        "eager torch, dense Adam",
+        "eager torch, SparseAdam",
+        "implicit BPR (triples)",
+        "bound",
+    ]
+    rows = [
+        [
+            f"{r['users']:,} users, d {r['dim']}, batch {r['batch']}",
+            f"**{r['cpu_engine']:.1f}**",
+            *(f"{r[p]:.3g} ({r['cpu_engine'] / r[p]:.2g}x)" for p in peers),
+        ]
+        for r in found["sizes"]
+    ]
+    lines = markdown(["", "cpu engine", *titles], rows)
+    more = markdown(
+        ["d 8, batch 128, with generators", "million a second"],
+        [[name, f"{value:.1f}"] for name, value in found["generators"].items()],
+    )
+    return f"{lines}\n\n{more}"
+
+
+@table
+def paper_run() -> str:
+    found = result("bench-paper_run")
+    return markdown(["PURE.paper('ml-1m'), whole run", ""], [[str(k), str(v)] for k, v in found.items()])
+
+
+@table
+def sampling() -> str:
+    rows = [
+        [
+            f"{r['users']:,} x {r['items']:,}, {r['filter']}, {r['draw']}",
+            f"{r['million_per_s']}",
+            f"{r['numpy_integers_million_per_s']}",
+            f"{r['ratio']}",
+        ]
+        for r in result("bench-sampling")
+    ]
+    return markdown(["", "purerec", "rng.integers", "ratio"], rows)
+
+
+@table
+def evaluating() -> str:
+    rows = []
+    for r in result("bench-evaluating"):
+        ms = r["ms_per_1000_users"]
+        rows.append(
+            [
+                f"{r['size']}, {r['threads']} thread{'s' * (r['threads'] > 1)}",
+                f"{ms['evaluate']:.1f}",
+                f"{ms['product']:.1f} ({r['evaluate_over_product']:.2g} of it)",
+                *([f"{ms['ranx']:.0f} ({r['ranx_over_evaluate']:.2g}x)"] if "ranx" in ms else [""]),
+                f"{ms['top_10']:.1f}",
+            ]
+        )
+    return markdown(["ms per 1,000 users", "purerec", "bare product", "ranx, lists given", "top-10 lists"], rows)
+
+
+@table
+def growth() -> str:
+    rows = [
+        [f"{r['interactions']:,}", f"{r['users']:,}", f"{r['epoch_s']}", f"{r['fit_mb']}", f"{r['peak_mb']}"]
+        for r in result("bench-growth")
+    ]
+    return markdown(["interactions", "users", "seconds an epoch", "MB for the fit", "MB in all"], rows)
 
 
 @table

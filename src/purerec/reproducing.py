@@ -81,12 +81,12 @@ def _exposure(spec: Mapping[str, Any], seeds: int, tell: Tell) -> dict[str, Any]
             world = make_world(**spec["world"], exposure=exposure, seed=seed)
             truth = world.true_split(users=spec["test_users"], seed=seed)
             for line in spec["models"]:
-                settings = dict(line.get("settings", {}))
-                if line["name"] != "itempop":
-                    settings |= _choose(line["name"], settings, spec["candidates"], world.observed, seed, metric)
-                    chosen[line["name"]].append({k: settings[k] for k in spec["candidates"]})
-                model = make_model(line["name"], **settings).fit(truth.train, seed=seed)
-                results[line["name"]].append(evaluate(model, truth, seed=seed))
+                name, kind, settings = line["name"], line.get("model", line["name"]), dict(line.get("settings", {}))
+                if kind != "itempop":
+                    settings |= _choose(kind, settings, spec["candidates"], world.observed, seed, metric)
+                    chosen[name].append({k: settings[k] for k in spec["candidates"]})
+                model = make_model(kind, **settings).fit(truth.train, seed=seed)
+                results[name].append(evaluate(model, truth, seed=seed))
             tell(f"exposure {exposure:g} seed {seed}: " + _line(results, metric))
         # Worlds of different seeds have different people: each seed is paired by user, then all are pooled.
         rows.append(

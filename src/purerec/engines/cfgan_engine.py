@@ -60,6 +60,11 @@ class CFGANEngine:
                 nn.Tanh(),
                 nn.Linear(settings.discriminator_hidden, 1),
             )
+        # Half of everything bought is a bad start: the pull to zero then drags the positives along. Start at how
+        # often each column is filled.
+        filled = np.bincount(matrix.indices, minlength=n)
+        share = torch.from_numpy((filled + 0.5) / (matrix.shape[0] + 1.0)).float()
+        self.generator[2].bias.data.copy_(torch.logit(share))
         s = settings
         self._optimizers = {
             "generator": self._adam(self.generator, s.learning_rate),

@@ -23,6 +23,8 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "itemknn": ("purerec.models.itemknn", "ItemKNN"),
     "bpr": ("purerec.models.bpr", "BPR"),
     "lambdafm": ("purerec.models.lambdafm", "LambdaFM"),
+    "graphgan": ("purerec.models.graphgan", "GraphGAN"),
+    "irgan": ("purerec.models.irgan", "IRGAN"),
     "gmf": ("purerec.models.gmf", "GMF"),
     "pugmf": ("purerec.models.pugmf", "PUGMF"),
     "pure": ("purerec.models.pure", "PURE"),

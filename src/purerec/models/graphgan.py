@@ -59,9 +59,9 @@ class GraphGANConfig(FactorConfig):
     """Passes of the discriminator over the positives in an epoch of the game."""
     generator_passes: int = Field(default=1, ge=0, le=1000)
     """Steps of the generator for each user in an epoch of the game."""
-    discriminator_rate: float = Field(default=0.02, gt=0, le=10)
+    discriminator_rate: float = Field(default=0.05, gt=0, le=10)
     """Step size of the discriminator in the game."""
-    generator_rate: float = Field(default=0.02, gt=0, le=10)
+    generator_rate: float = Field(default=0.005, gt=0, le=10)
     """Step size of the generator in the game."""
     game_regularization: float = Field(default=0.01, ge=0, le=100)
     """L2 on the factors that a step of the game touches."""

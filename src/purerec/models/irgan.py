@@ -45,30 +45,30 @@ class IRGANConfig(FactorConfig):
     """Whether the discriminator looks at items one by one, or at a positive beside a generated item."""
     output: Literal["generator", "discriminator"] = "generator"
     """Which of the two ranks in the end."""
-    epochs: int = Field(default=120, ge=0, le=100_000)
+    epochs: int = Field(default=110, ge=0, le=100_000)
     """Epochs in all, pre-training included."""
     pretrain_epochs: int = Field(default=100, ge=0, le=100_000)
     """Of them, epochs of BPR before the game; learning_rate and schedule are theirs."""
     negatives: Negatives = "dns"
     """Of pre-training. uniform: a random unobserved item of the user; dns: of `candidates` such items the one with
     the highest score; drns: one of them at random, in proportion to exp(score)."""
-    candidates: int = Field(default=8, ge=1, le=1000)
+    candidates: int = Field(default=10, ge=1, le=1000)
     """Items that dns and drns choose from."""
     start: Literal["pretrained", "random"] = "random"
     """Where the discriminator starts from; the generator always starts pre-trained."""
-    discriminator_passes: int = Field(default=2, ge=0, le=1000)
+    discriminator_passes: int = Field(default=1, ge=0, le=1000)
     """Passes of the discriminator over the positives in an epoch of the game."""
     generator_passes: int = Field(default=1, ge=0, le=1000)
     """Steps of the generator for each user in an epoch of the game."""
-    discriminator_rate: float = Field(default=0.05, gt=0, le=10)
+    discriminator_rate: float = Field(default=0.015, gt=0, le=10)
     """Step size of the discriminator in the game."""
-    generator_rate: float = Field(default=0.05, gt=0, le=10)
+    generator_rate: float = Field(default=0.04, gt=0, le=10)
     """Step size of the generator in the game."""
-    game_regularization: float = Field(default=0.02, ge=0, le=100)
+    game_regularization: float = Field(default=0.01, ge=0, le=100)
     """L2 on the factors that a step of the game touches."""
-    temperature: float = Field(default=1.0, gt=0, le=100)
+    temperature: float = Field(default=2.0, gt=0, le=100)
     """Of the generator's softmax; small: draws come from the top of its ranking."""
-    samples: int = Field(default=64, ge=2, le=100_000)
+    samples: int = Field(default=128, ge=2, le=100_000)
     """Draws for one step of the generator."""
     positive_share: float = Field(default=0.2, ge=0, lt=1)
     """Of these draws, how many are the user's positives (corrected for by importance weights)."""

@@ -5,14 +5,13 @@
 
 SVD has the same decay for all rows, which penalises a row as often as it occurs. PMF has none of the biases, and a
 decay divided by the number of pairs of the row, which penalises each row once. Pairs come in a new random order in
-each epoch, and with binary targets with a new draw of unlabeled pairs.
+each epoch; with binary targets the unlabeled pairs are drawn anew, too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -20,15 +19,15 @@ from pydantic import Field
 from purerec.compiled import Scalar, kernel
 from purerec.engines.vectors import LANES, load, store, total
 from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.ratings import Targets, drawn_zeros, need_positives, rating_scale, rating_targets, unlabeled_weight
-from purerec.models.rating_factors import FactorConfig, FactorRatingModel
+from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
+from purerec.models.ratings import Targets, need_positives, rating_scale, rating_targets, unlabeled_weight
 from purerec.models.sizes import default_dim
-from purerec.randomness import generator
-from purerec.sampling import UnlabeledSampler
+from purerec.randomness import generator, key64
+from purerec.sampling import Tables, UnlabeledSampler, draw_items
 from purerec.training import Record, Run, State
 
-_CHUNK = 1 << 20
-"""Pairs that are shuffled together: all that is needed in memory besides the data."""
+_BLOCK = 128
+"""Positives whose unlabeled pairs are drawn at once."""
 
 
 class SgdConfig(FactorConfig):
@@ -52,10 +51,10 @@ class SgdModel(FactorRatingModel):
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         ratings = rating_targets(train) if self.config.target == "rating" else None
         self._scale = rating_scale(train, ratings)
-        feed: Feed = (
-            RatingFeed(ratings, train.shape, seed)
+        feed: Ratings | Positives = (
+            Ratings(ratings, train.shape, seed)
             if ratings is not None
-            else BinaryFeed(need_positives(train), self.config.unlabeled_ratio, seed)
+            else Positives(need_positives(train), self.config.unlabeled_ratio, seed)
         )
         remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization"
         self._train(Descent(self, feed, seed), train, valid, seed, run, remedy=remedy)
@@ -64,45 +63,46 @@ class SgdModel(FactorRatingModel):
         """Whether there is a mean and a bias of users and items."""
         raise NotImplementedError
 
-    def decay(self, n_pairs: np.ndarray) -> F32:
+    def decay(self, n_pairs: F64) -> F32:
         """(n_rows,) the penalty at each pair of rows that have so many."""
         raise NotImplementedError
 
 
-class Feed:
-    """Known pairs, epoch by epoch."""
+class Weights(NamedTuple):
+    """The model, as kernels want it. Vectors are padded with zeros to whole vectors of the processor."""
 
-    shape: tuple[int, int]
+    user: F32
+    """(n_users * width,)"""
+    item: F32
+    user_bias: F32
+    """(n_users,)"""
+    item_bias: F32
+    user_decay: F32
+    """(n_users,) the penalty at each pair"""
+    item_decay: F32
+    width: int
     mean: float
-    """Of the targets."""
-    n_pairs: int
-    """In an epoch, about."""
-    user_pairs: np.ndarray
-    """(n_users,) expected pairs of each user in an epoch"""
-    item_pairs: np.ndarray
-    """(n_items,)"""
-
-    def epoch(self, number: int) -> Iterator[Targets]:
-        """All pairs of epoch `number` in random order, in parts. The same for the same number."""
-        raise NotImplementedError
+    biased: bool
 
 
-class RatingFeed(Feed):
+class Ratings:
+    """Rated pairs, in a new order in each epoch."""
+
     def __init__(self, known: Targets, shape: tuple[int, int], seed: int) -> None:
-        self.known, self.shape, self.seed = known, shape, seed
-        self.mean, self.n_pairs = known.mean, len(known.value)
-        self.user_pairs = np.bincount(known.user_idx, minlength=shape[0])
-        self.item_pairs = np.bincount(known.item_idx, minlength=shape[1])
+        self.known, self.shape, self.seed, self.mean, self.n = known, shape, seed, known.mean, len(known.value)
+        self.user_pairs = np.bincount(known.user_idx, minlength=shape[0]).astype(np.float64)
+        self.item_pairs = np.bincount(known.item_idx, minlength=shape[1]).astype(np.float64)
 
-    def epoch(self, number: int) -> Iterator[Targets]:
-        order = generator(self.seed, f"order/{number}").permutation(self.n_pairs)
-        known = self.known
-        for start in range(0, len(order), _CHUNK):
-            part = order[start : start + _CHUNK]
-            yield Targets(known.user_idx[part], known.item_idx[part], known.value[part])
+    def epoch(self, number: int, weights: Weights, rate: float) -> float:
+        """Mean squared error before each step."""
+        order, known = generator(self.seed, f"order/{number}").permutation(self.n), self.known
+        found = rating_epoch(weights, known.user_idx, known.item_idx, known.value, order, np.float32(rate))
+        return float(found) / max(self.n, 1)
 
 
-class BinaryFeed(Feed):
+class Positives:
+    """Positives, in a new order in each epoch, and a new draw of unlabeled pairs."""
+
     def __init__(self, positives: Csr, ratio: float, seed: int) -> None:
         self.positives, self.ratio, self.seed, self.shape = positives, ratio, seed, positives.shape
         n_items = positives.shape[1]
@@ -112,119 +112,137 @@ class BinaryFeed(Feed):
         self.user_pairs = counts + weight * (n_items - counts)
         of_positives = np.bincount(positives.indices, weight[positives.users], n_items)
         self.item_pairs = positives.item_counts + weight.sum() - of_positives
-        self.n_pairs = round(float(self.user_pairs.sum()))
-        self.mean = len(positives) / self.n_pairs
+        self.n = float(self.user_pairs.sum())
+        self.mean = len(positives) / self.n
 
-    def epoch(self, number: int) -> Iterator[Targets]:
-        rng = generator(self.seed, f"order/{number}")
-        order = rng.permutation(len(self.positives))
-        size = max(1, int(_CHUNK / (1 + self.ratio)))
-        most = math.ceil(self.ratio) * size  # draws of a part
-        parts = math.ceil(len(order) / size)
-        for k in range(parts):
-            part = order[k * size : (k + 1) * size]
-            users = self.positives.users[part]
-            zeros = drawn_zeros(self.sampler, users, self.ratio, seed=self.seed, counter=(number * parts + k) * most)
-            value = np.zeros(len(part) + len(zeros[0]), dtype=np.float32)
-            value[: len(part)] = 1
-            mixed = rng.permutation(len(value))
-            yield Targets(
-                np.concatenate([users, zeros[0]])[mixed],
-                np.concatenate([self.positives.indices[part], zeros[1]])[mixed],
-                value[mixed],
-            )
+    def epoch(self, number: int, weights: Weights, rate: float) -> float:
+        """Mean squared error before each step."""
+        positives = self.positives
+        order = generator(self.seed, f"order/{number}").permutation(len(positives))
+        drawn = np.empty((2, _BLOCK * math.ceil(self.ratio)), dtype=np.int32)
+        found = binary_epoch(
+            weights, self.sampler.tables, positives.users, positives.indices, order, self.ratio,
+            key64(self.seed, "sampling"), np.uint64(number * math.ceil(self.ratio) * len(positives)),
+            drawn[0], drawn[1], np.float32(rate),
+        )  # fmt: skip
+        return float(found) / self.n
 
 
 class Descent:
-    """One fit, as `training` wants it. Vectors are padded with zeros to whole vectors of the processor."""
+    """One fit, as `training` wants it."""
 
-    def __init__(self, model: SgdModel, feed: Feed, seed: int) -> None:
-        self.model, self.feed = model, feed
-        self.biased = model.biased()
-        self.mean = np.float32(feed.mean if self.biased else 0.0)
-        self.dim = model.config.dim if model.config.dim is not None else default_dim(feed.shape[0])
+    def __init__(self, model: SgdModel, feed: Ratings | Positives, seed: int) -> None:
+        config, self.feed = model.config, feed
+        self.config, self.biased = config, model.biased()
+        self.dim = config.dim if config.dim is not None else default_dim(feed.shape[0])
+        self.width = -(-self.dim // LANES) * LANES
         self.user_decay, self.item_decay = model.decay(feed.user_pairs), model.decay(feed.item_pairs)
-        width = -(-self.dim // LANES) * LANES
         rng = generator(seed, "init")
-        self.weights: State = {}
-        for name, n, pairs in (("user", feed.shape[0], feed.user_pairs), ("item", feed.shape[1], feed.item_pairs)):
-            vectors = np.zeros((n, width), dtype=np.float32)
-            vectors[:, : self.dim] = model.config.init_std * rng.standard_normal((n, self.dim), dtype=np.float32)
+        self.arrays: State = {}
+        for name, pairs in (("user", feed.user_pairs), ("item", feed.item_pairs)):
+            vectors = np.zeros((len(pairs), self.width), dtype=np.float32)
+            vectors[:, : self.dim] = config.init_std * rng.standard_normal((len(pairs), self.dim), dtype=np.float32)
             vectors[pairs == 0] = 0
-            self.weights[name] = vectors
-            self.weights[f"{name}_bias"] = np.zeros(n, dtype=np.float32)
+            self.arrays |= {name: vectors, f"{name}_bias": np.zeros(len(pairs), dtype=np.float32)}
 
     def epoch(self, number: int) -> Record:
-        rate, w, error, seen = self.learning_rate(number), self.weights, 0.0, 0
-        for part in self.feed.epoch(number):
-            error += sgd(
-                part.user_idx, part.item_idx, part.value, self.mean, np.float32(rate), self.biased,
-                w["user"].ravel(), w["item"].ravel(), w["user_bias"], w["item_bias"], w["user"].shape[1],
-                self.user_decay, self.item_decay,
-            )  # fmt: skip
-            seen += len(part.value)
+        a, rate = self.arrays, self.learning_rate(number)
+        weights = Weights(
+            a["user"].ravel(), a["item"].ravel(), a["user_bias"], a["item_bias"], self.user_decay, self.item_decay,
+            self.width, self.feed.mean if self.biased else 0.0, self.biased,
+        )  # fmt: skip
         return {
             "phase": "fitting",
-            "loss": error / max(seen, 1),
+            "loss": self.feed.epoch(number, weights, rate),
             "learning_rate": rate,
-            "user_norm": float(np.linalg.norm(w["user"], axis=1).mean()),
-            "item_norm": float(np.linalg.norm(w["item"], axis=1).mean()),
+            "user_norm": float(np.linalg.norm(a["user"], axis=1).mean()),
+            "item_norm": float(np.linalg.norm(a["item"], axis=1).mean()),
         }
 
     def learning_rate(self, number: int) -> float:
-        config = self.model.config
+        config = self.config
         if config.schedule == "constant":
             return config.learning_rate
         return config.learning_rate * 0.5 * (1 + math.cos(math.pi * number / max(1, config.epochs)))
 
     def parameters(self) -> State:
-        w = self.weights
-        found = {name: w[name][:, : self.dim].copy() for name in ("user", "item")}
+        found = {name: self.arrays[name][:, : self.dim].copy() for name in ("user", "item")}
         found["mean"] = np.array([self.feed.mean], dtype=np.float32)
         if self.biased:
-            found |= {name: w[name].copy() for name in ("user_bias", "item_bias")}
+            found |= {name: self.arrays[name].copy() for name in ("user_bias", "item_bias")}
         return found
 
     def state(self) -> State:
-        return self.weights
+        return self.arrays
 
     def restore(self, state: State, number: int) -> None:
-        self.weights = {name: np.array(array, dtype=np.float32) for name, array in state.items()}
+        self.arrays = {name: np.array(array, dtype=np.float32) for name, array in state.items()}
 
 
-@kernel(depends_on=("purerec.engines.vectors",))
-def sgd(
+_USES = ("purerec.engines.vectors", "purerec.sampling")
+
+
+@kernel(depends_on=_USES, inner=True)
+def step(w: Weights, u: Scalar, i: Scalar, target: Scalar, rate: Scalar) -> Scalar:
+    """One step of gradient descent at a pair; the squared error before it."""
+    p, q = u * w.width, i * w.width
+    acc = load(w.user, p) * load(w.item, q)
+    for k in range(LANES, w.width, LANES):
+        acc = acc + load(w.user, p + k) * load(w.item, q + k)
+    error = target - (np.float32(w.mean) + w.user_bias[u] + w.item_bias[i] + total(acc))
+    by = rate * error
+    keep_p, keep_q = np.float32(1.0) - rate * w.user_decay[u], np.float32(1.0) - rate * w.item_decay[i]
+    if w.biased:
+        w.user_bias[u] = w.user_bias[u] * keep_p + by
+        w.item_bias[i] = w.item_bias[i] * keep_q + by
+    for k in range(0, w.width, LANES):
+        a, b = load(w.user, p + k), load(w.item, q + k)
+        store(w.user, p + k, a * keep_p + b * by)
+        store(w.item, q + k, b * keep_q + a * by)
+    return error * error
+
+
+@kernel(depends_on=_USES)
+def rating_epoch(w: Weights, users: I32, items: I32, values: F32, order: I64, rate: Scalar) -> Scalar:
+    """A step at each pair, in the order given; the sum of squared errors."""
+    found = 0.0
+    for n in range(order.size):
+        at = order[n]
+        found += step(w, np.int64(users[at]), np.int64(items[at]), values[at], rate)
+    return found
+
+
+@kernel(depends_on=_USES)
+def binary_epoch(
+    w: Weights,
+    t: Tables,
     users: I32,
     items: I32,
-    values: F32,
-    mean: Scalar,
+    order: I64,
+    ratio: Scalar,
+    key: Scalar,
+    counter: Scalar,
+    drawn_users: I32,
+    drawn_items: I32,
     rate: Scalar,
-    biased: Scalar,
-    p: F32,
-    q: F32,
-    user_bias: F32,
-    item_bias: F32,
-    width: Scalar,
-    user_decay: F32,
-    item_decay: F32,
 ) -> Scalar:
-    """One step at each pair in turn; the sum of squared errors before the steps. Vectors are `width` apart."""
+    """A step at each positive (target 1) in the order given, and among them at unlabeled pairs (target 0).
+
+    For positive number n, floor((n + 1) ratio) - floor(n ratio) are drawn, so that fractions come out right.
+    """
     found = 0.0
-    for n in range(values.size):
-        u, i = np.int64(users[n]), np.int64(items[n])
-        at_p, at_q = u * width, i * width
-        acc = load(p, at_p) * load(q, at_q)
-        for k in range(LANES, width, LANES):
-            acc = acc + load(p, at_p + k) * load(q, at_q + k)
-        error = values[n] - (mean + user_bias[u] + item_bias[i] + total(acc))
-        found += error * error
-        step = rate * error
-        keep_p, keep_q = np.float32(1.0) - rate * user_decay[u], np.float32(1.0) - rate * item_decay[i]
-        if biased:
-            user_bias[u] = user_bias[u] * keep_p + step
-            item_bias[i] = item_bias[i] * keep_q + step
-        for k in range(0, width, LANES):
-            v, w = load(p, at_p + k), load(q, at_q + k)
-            store(p, at_p + k, v * keep_p + w * step)
-            store(q, at_q + k, w * keep_q + v * step)
+    for first in range(0, order.size, _BLOCK):
+        last = min(first + _BLOCK, order.size)
+        before = np.int64(first * ratio)
+        drawn = np.int64(last * ratio) - before
+        for n in range(first, last):
+            for k in range(np.int64(n * ratio), np.int64((n + 1) * ratio)):
+                drawn_users[k - before] = users[order[n]]
+        draw_items(t, drawn_users, drawn, key, counter + np.uint64(before), drawn_items)
+        # Neighbours have different users: a step that waits for the one before it takes twice as long.
+        for n in range(first, last):
+            found += step(w, np.int64(users[order[n]]), np.int64(items[order[n]]), np.float32(1.0), rate)
+            for k in range(n - first, drawn, last - first):
+                if drawn_items[k] >= 0:
+                    found += step(w, np.int64(drawn_users[k]), np.int64(drawn_items[k]), np.float32(0.0), rate)
     return found
