@@ -23,6 +23,14 @@ def test_round_trip(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
 
 
+def test_single_numbers_keep_their_shape(tmp_path):
+    tensors = {"n": np.array(3), "row": np.arange(6).reshape(2, 3).T}
+    folder = storing.write_folder(tmp_path / "m", kind="model", manifest={}, tensors=tensors)
+    again = storing.read_folder(folder, kind="model").tensors
+    assert again["n"].shape == ()
+    np.testing.assert_array_equal(again["row"], tensors["row"])
+
+
 def test_saving_again_replaces(tmp_path):
     save(tmp_path / "m", n=1)
     save(tmp_path / "m", n=2)

@@ -48,6 +48,9 @@ def _run() -> int:
         code = app(standalone_mode=False)
         return code if isinstance(code, int) else 0
     except typer.Exit as stop:
+        if stop.exit_code == 130:  # what typer makes of Ctrl-C
+            console.err.print("interrupted")
+            return 1
         return stop.exit_code
     except typer.TyperException as wrong:
         context = getattr(wrong, "ctx", None)
@@ -59,8 +62,8 @@ def _run() -> int:
     except PurerecError as error:
         console.fail(str(error))
         return 2
-    except (KeyboardInterrupt, typer.Abort) as stop:
-        console.err.print(f"interrupted {stop}".strip())
+    except (KeyboardInterrupt, typer.Abort):
+        console.err.print("interrupted")
         return 1
     except MemoryError:
         console.fail("out of memory; lower --memory-mb, or use fewer users, items or dimensions")
@@ -322,10 +325,14 @@ def fit(
         log=log,
         tensorboard=tensorboard,
     )
-    if early_stopping:
-        fit_with_early_stopping(recommender, train, seed=seed, options=options)
-    else:
-        recommender.fit(train, seed=seed, run=options)
+    try:
+        if early_stopping:
+            fit_with_early_stopping(recommender, train, seed=seed, options=options)
+        else:
+            recommender.fit(train, seed=seed, run=options)
+    except KeyboardInterrupt as stop:
+        console.err.print(f"interrupted {stop}".strip())
+        raise typer.Exit(1) from None
     folder = recommender.save(out, files={"report.html": fit_report(recommender).encode()})
     shutil.rmtree(checkpoint, ignore_errors=True)
     facts = recommender.fitted_on

@@ -54,7 +54,8 @@ def write_folder(
 
     target = Path(path)
     check_target(target)
-    payload = save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
+    # Not ascontiguousarray, which would give a single number a dimension.
+    payload = save({name: np.asarray(array, order="C") for name, array in tensors.items()})
     head = {
         "format": FORMAT,
         "kind": kind,

@@ -124,9 +124,9 @@ def test_nodes_with_many_neighbours_are_cut_to_distinct_ones():
     steps = [s for s in range(w.node.size) if w.node[s] >= 0]
     assert steps
     for s in steps:
-        options = w.options[s * 3 : s * 3 + w.count[s]]
+        options = w.options[s * 3 : s * 3 + w.n_options[s]]
         assert len(set(options.tolist())) == len(options) <= 3
-        assert w.shares[s * 3 : s * 3 + w.count[s]].sum() == pytest.approx(1, abs=1e-5)
+        assert w.shares[s * 3 : s * 3 + w.n_options[s]].sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_the_discriminator_learns_the_edges():

@@ -64,7 +64,9 @@ class CFGANEngine:
         # often each column is filled.
         filled = np.bincount(matrix.indices, minlength=n)
         share = torch.from_numpy((filled + 0.5) / (matrix.shape[0] + 1.0)).float()
-        self.generator[2].bias.data.copy_(torch.logit(share))
+        last = self.generator[2]
+        assert isinstance(last, nn.Linear)
+        last.bias.data.copy_(torch.logit(share))
         s = settings
         self._optimizers = {
             "generator": self._adam(self.generator, s.learning_rate),
@@ -99,8 +101,9 @@ class CFGANEngine:
 
     def _batches(self, rng: np.random.Generator) -> Iterator[Tensor]:
         order = rng.permutation(self._filled)
-        for first in range(0, len(order), self.settings.batch_size):
-            rows = self.matrix[order[first : first + self.settings.batch_size]]
+        size = min(self.settings.batch_size, max(1, len(order) // 5))
+        for first in range(0, len(order), size):
+            rows = self.matrix[order[first : first + size]]
             yield torch.from_numpy(rows.toarray())
 
     def _masks(self, bought: Tensor, draws: torch.Generator) -> tuple[Tensor, Tensor]:

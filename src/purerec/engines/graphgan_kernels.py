@@ -59,7 +59,7 @@ class Walks(NamedTuple):
     """(n_users,)"""
     node: I32
     """(n * STEPS,) where the step began: a user for steps 0 and 2, an item for step 1; -1: no such step"""
-    count: I32
+    n_options: I32
     """(n * STEPS,) nodes that it could lead to"""
     chosen: I32
     """(n * STEPS,) which it led to"""
@@ -113,7 +113,7 @@ def _choose(w: Walks, step: Scalar, at: Scalar, n: Scalar, x: Scalar) -> Scalar:
         if level < 0:
             found = k
             break
-    w.count[step], w.chosen[step] = n, found
+    w.n_options[step], w.chosen[step] = n, found
     return found
 
 
@@ -189,7 +189,7 @@ def _climb(g: Factors, w: Walks, k: Scalar, room: Scalar, push: Scalar, r: Rates
         by_user = step % STEPS != 1
         mine, theirs = (g.user, g.item) if by_user else (g.item, g.user)
         node = np.int64(w.node[step]) * g.width
-        for j in range(w.count[step]):
+        for j in range(w.n_options[step]):
             other = np.int64(w.options[step * room + j])
             share = w.shares[step * room + j]
             chosen = j == w.chosen[step]

@@ -25,6 +25,7 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "lambdafm": ("purerec.models.lambdafm", "LambdaFM"),
     "graphgan": ("purerec.models.graphgan", "GraphGAN"),
     "irgan": ("purerec.models.irgan", "IRGAN"),
+    "cfgan": ("purerec.models.cfgan", "CFGAN"),
     "gmf": ("purerec.models.gmf", "GMF"),
     "pugmf": ("purerec.models.pugmf", "PUGMF"),
     "pure": ("purerec.models.pure", "PURE"),

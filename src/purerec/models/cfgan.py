@@ -10,8 +10,9 @@ r_u is a user's 0/1 vector over items, G(r_u) a vector of probabilities from a n
 only purchases were compared, the answer 1 everywhere would be perfect, so some unobserved items, drawn anew for
 each step, are pulled to zero by a penalty (ZR: z_u, zero reconstruction), or shown to the discriminator, whose real
 vectors have zeros there (PM: k_u, partial masking), or both (ZP). Item-based, the same on the columns: an item's
-vector over users. Adapted: the non-saturating loss for G (the paper has log(1 - D)), tanh units, and the score is
-the network's output before the sigmoid, which ranks the same and is a dot product of its last layer.
+vector over users. Adapted: the non-saturating loss for G (the paper has log(1 - D)); tanh units; G starts at the
+popularity of items, without which it often collapses to zero at once; and the score is the network's output before
+the sigmoid, which ranks the same and is a dot product of its last layer.
 
 An epoch costs (discriminator_passes + generator_passes) passes over the dense matrix, 6 n_users n_items hidden
 operations each: it is the most expensive model here on large data. Use it as the strongest of the adversarial
@@ -43,36 +44,36 @@ _FOLD_REGULARIZATION = 0.02
 class CFGANConfig(Config):
     """Settings of CFGAN."""
 
-    variant: Literal["zr", "pm", "zp"] = "zp"
+    variant: Literal["zr", "pm", "zp"] = "zr"
     """How unobserved items come in: zr: pulled to zero; pm: shown to the discriminator; zp: both."""
     based: Literal["item", "user"] = "user"
     """Whose vectors are generated: items' vectors over users, or users' vectors over items."""
-    hidden: int = Field(default=128, ge=1, le=4096)
+    hidden: int = Field(default=256, ge=1, le=4096)
     """Units of the generator's hidden layer."""
     discriminator_hidden: int = Field(default=64, ge=1, le=4096)
     """Units of the discriminator's hidden layer."""
-    zero_reconstruction: float = Field(default=0.5, gt=0, le=1)
+    zero_reconstruction: float = Field(default=0.3, gt=0, le=1)
     """Of zr and zp: share of the unobserved items that a step pulls to zero."""
-    zero_weight: float = Field(default=0.1, ge=0, le=1e4)
+    zero_weight: float = Field(default=0.07, ge=0, le=1e4)
     """Of zr and zp: alpha, the weight of that pull against fooling the discriminator."""
-    partial_masking: float = Field(default=0.5, gt=0, le=1)
+    partial_masking: float = Field(default=0.1, gt=0, le=1)
     """Of pm and zp: share of the unobserved items that a step shows to the discriminator."""
-    epochs: int = Field(default=100, ge=0, le=100_000)
+    epochs: int = Field(default=50, ge=0, le=100_000)
     """Rounds of discriminator and generator passes."""
     discriminator_passes: int = Field(default=1, ge=0, le=100)
     """Passes of the discriminator over all vectors in an epoch."""
     generator_passes: int = Field(default=1, ge=0, le=100)
     """Passes of the generator in an epoch."""
-    batch_size: int = Field(default=64, ge=1, le=100_000)
-    """Vectors per step."""
+    batch_size: int = Field(default=128, ge=1, le=100_000)
+    """Vectors per step; a fifth of all at most, so that small data are not done with in a few steps."""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
     """Of the generator's Adam, at the start."""
-    discriminator_rate: float = Field(default=1e-3, gt=0, le=1)
+    discriminator_rate: float = Field(default=6e-4, gt=0, le=1)
     """Of the discriminator's Adam, at the start."""
-    schedule: Literal["steps", "cosine", "constant"] = "constant"
+    schedule: Literal["steps", "cosine", "constant"] = "cosine"
     """cosine: both rates fall to zero over the epochs; steps: a fifth after two thirds of the epochs, a twenty-fifth
     after eight ninths."""
-    regularization: float = Field(default=1e-4, ge=0, le=100)
+    regularization: float = Field(default=3e-5, ge=0, le=100)
     """L2 on the weights of both networks."""
     metric: str = "P@5"
     """What is measured on validation data, if there is any."""

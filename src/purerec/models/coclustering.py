@@ -6,12 +6,13 @@ George, Merugu (2005), A Scalable Collaborative Filtering Framework Based on Co-
     min over clusters  sum of (r_ui - r(u, i))^2
 
 A, U and I are the averages of a co-cluster, a user cluster and an item cluster. In turns, each user and each item goes
-to the cluster in which its known pairs are predicted best. For implicit feedback a positive is 1 and unlabeled pairs,
-drawn once, are 0. The result depends on the random start, so the best of several `restarts` (by the objective) is
-kept; an empty cluster takes in the row that is predicted worst. An epoch counts through the known pairs a few times:
-with E[u, h] and N[u, h], the sum of errors and the number of u's pairs in item cluster h, the error of u in each
-cluster g is a product of small matrices. Use it to look at groups, or where memory is short: it keeps two numbers per
-user and item.
+to the cluster in which its pairs are predicted best. For implicit feedback a positive is 1 with weight 1, and an
+unlabeled pair is 0 with weight unlabeled_ratio n_u / (n_items - n_u), which is how often it would be drawn: the
+expectation over all draws, exactly, and without drawing any. The result depends on the random start, so the best of
+several `restarts` (by the objective) is kept; an empty cluster takes in the row that is predicted worst. An epoch
+counts through the positives a few times: with E[u, h] and N[u, h], the sum of errors and the weight of u's pairs in
+item cluster h, the error of u in each cluster g is a product of small matrices. Use it to look at groups, or where
+memory is short: it keeps two numbers per user and item.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from purerec.interactions import F32, I32, I64, Interactions
+from purerec.interactions import F32, I32, I64, Interactions, Mask
 from purerec.models.base import State
 from purerec.models.ratings import (
     RatingConfig,
     RatingModel,
     Targets,
-    binary_targets,
     need_positives,
+    positive_targets,
     rating_scale,
     rating_targets,
     unlabeled_weight,
@@ -50,7 +51,7 @@ class CoClusteringConfig(RatingConfig):
     item_clusters: int = Field(default=3, ge=1, le=1000)
     """Groups of items."""
     unlabeled_ratio: float = Field(default=4.0, gt=0, le=1000)
-    """Unlabeled pairs drawn per positive of a user, once (binary only)."""
+    """Weight of all unlabeled pairs of a user together, for each positive of theirs (binary only)."""
     epochs: int = Field(default=20, ge=0, le=10_000)
     """Rounds of moving users, then items, to better clusters; fewer, if nothing moves any more."""
     restarts: int = Field(default=5, ge=1, le=1000)
@@ -79,9 +80,13 @@ class CoClustering(RatingModel):
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         config = self.config
         ratings = rating_targets(train) if config.target == "rating" else None
-        known = ratings or binary_targets(need_positives(train), config.unlabeled_ratio, seed)
         self._scale = rating_scale(train, ratings)
-        problem = Problem(known, train.shape, config.user_clusters, config.item_clusters)
+        weight = np.zeros(train.n_users)
+        if ratings is None:
+            weight = unlabeled_weight(need_positives(train).counts, train.n_items, config.unlabeled_ratio)
+        problem = Problem(
+            ratings or positive_targets(train.positives), weight, train.shape, (config.user_clusters, config.item_clusters)
+        )
         rng = generator(seed, "init")
         found = [problem.descend(config.epochs, rng) for _ in range(config.restarts)]
         _, user_cluster, item_cluster = min(found, key=lambda one: one[0])
@@ -134,16 +139,24 @@ class CoClustering(RatingModel):
 
 
 class Problem:
-    """Known pairs, and how well clusters predict them."""
+    """Targets of all pairs with their weights, and how well clusters predict them.
 
-    def __init__(self, known: Targets, shape: tuple[int, int], user_clusters: int, item_clusters: int) -> None:
+    A known pair weighs 1; any other is 0 and has the weight of its user. Sums over all pairs are sums over the
+    background, as if none were known, plus what the known ones change: nothing as large as users x items is made.
+    """
+
+    def __init__(self, known: Targets, weight: F64, shape: tuple[int, int], clusters: tuple[int, int]) -> None:
         self.user, self.item, self.value = known.user_idx, known.item_idx, known.value.astype(np.float64)
-        self.shape, self.clusters = shape, (user_clusters, item_clusters)
-        self.mean = float(self.value.mean())
-        self.user_mean, self.item_mean = (
-            _means(self.value, idx, n, self.mean) for idx, n in ((self.user, shape[0]), (self.item, shape[1]))
-        )
-        self.rest = self.value - self.user_mean[self.user] - self.item_mean[self.item]
+        self.shape, self.clusters, self.weight = shape, clusters, weight
+        self.more = 1 - weight[self.user]  # what a known pair weighs more than one that is not
+        n_users, n_items = shape
+        of_user = np.bincount(self.user, self.more, n_users) + weight * n_items
+        of_item = np.bincount(self.item, self.more, n_items) + weight.sum()
+        self.mean = float(self.value.sum() / of_user.sum())
+        self.user_mean = _ratio(np.bincount(self.user, self.value, n_users), of_user, self.mean)
+        self.item_mean = _ratio(np.bincount(self.item, self.value, n_items), of_item, self.mean)
+        self.user_known, self.item_known = of_user > 0, of_item > 0
+        self.back = -self.user_mean[self.user] - self.item_mean[self.item]
 
     def descend(self, epochs: int, rng: np.random.Generator) -> tuple[float, I32, I32]:
         """Squared error, user clusters and item clusters: the best on the way down from a random start."""
@@ -152,18 +165,11 @@ class Problem:
         )
         best = self.error(user, item), user, item
         for _ in range(epochs):
-            found = self.averages(user, item)
-            new_user = self._assign(
-                self.user, self.shape[0], found.item[item][self.item], item[self.item], found.block - found.user[:, None]
-            )
-            found = self.averages(new_user, item)
-            new_item = self._assign(
-                self.item, self.shape[1], found.user[new_user][self.user], new_user[self.user],
-                (found.block - found.item).T,
-            )  # fmt: skip
-            if np.array_equal(user, new_user) and np.array_equal(item, new_item):
+            moved = self._move_users(user, item)
+            moved = moved, self._move_items(moved, item)
+            if np.array_equal(user, moved[0]) and np.array_equal(item, moved[1]):
                 break
-            user, item = new_user, new_item
+            user, item = moved
             error = self.error(user, item)
             if error < best[0]:
                 best = error, user, item
@@ -174,35 +180,65 @@ class Problem:
         code = user[self.user].astype(np.int64) * self.clusters[1] + item[self.item]
         size = self.clusters[0] * self.clusters[1]
         total = np.bincount(code, self.value, size).reshape(self.clusters)
-        count = np.bincount(code, minlength=size).reshape(self.clusters)
-        parts = ((total, count), (total.sum(axis=1), count.sum(axis=1)), (total.sum(axis=0), count.sum(axis=0)))
-        return Averages(*(np.where(n > 0, t / np.maximum(n, 1), self.mean) for t, n in parts))
+        count = np.bincount(code, self.more, size).reshape(self.clusters)
+        count += np.outer(self._sums(user, self.weight, 0), self._sums(item, None, 1))
+        parts = (total, count), (total.sum(axis=1), count.sum(axis=1)), (total.sum(axis=0), count.sum(axis=0))
+        return Averages(*(_ratio(t, n, self.mean) for t, n in parts))
 
     def error(self, user: I32, item: I32) -> float:
         """The objective."""
         found = self.averages(user, item)
         cell = found.block - found.user[:, None] - found.item
-        return float(np.sum((self.rest - cell[user[self.user], item[self.item]]) ** 2))
+        back = self.back - cell[user[self.user], item[self.item]]
+        known = np.sum((self.value + back) ** 2 - (1 - self.more) * back**2)
+        # The background: the weighted sum of (user_mean + item_mean + cell)^2 over all pairs, multiplied out.
+        w, mu, nu = self.weight, self.user_mean, self.item_mean
+        w_g, mu_g = self._sums(user, w, 0), self._sums(user, w * mu, 0)
+        n_h, nu_h = self._sums(item, None, 1), self._sums(item, nu, 1)
+        crossed = np.sum(cell**2 * np.outer(w_g, n_h) + 2 * cell * (np.outer(mu_g, n_h) + np.outer(w_g, nu_h)))
+        alone = (w @ mu**2) * len(nu) + 2 * (w @ mu) * nu.sum() + w.sum() * (nu @ nu)
+        return float(known + crossed + alone)
 
-    def _assign(self, row: I32, n_rows: int, offset: F64, other: I32, cell: F64) -> I32:
-        """The best cluster of each row: (r - mean - mean + offset - cell[g, h])^2, h the other side's cluster."""
-        n_others = cell.shape[1]
-        code = row.astype(np.int64) * n_others + other
-        rest = self.rest + offset
-        total = np.bincount(code, rest, n_rows * n_others).reshape(n_rows, n_others)
-        count = np.bincount(code, minlength=n_rows * n_others).reshape(n_rows, n_others)
-        error = count @ (cell**2).T - 2 * total @ cell.T
-        cluster = np.argmin(error, axis=1).astype(np.int32)
-        known = count.any(axis=1)
+    def _move_users(self, user: I32, item: I32) -> I32:
+        found, w = self.averages(user, item), self.weight
+        n_h, nu_h = self._sums(item, None, 1), self._sums(item, self.item_mean, 1)
+        return self._assign(
+            self.user, self.user_known, item[self.item], found.item[item][self.item],
+            found.block - found.user[:, None],
+            np.outer(w, n_h), np.outer(w, n_h * found.item - nu_h) - np.outer(w * self.user_mean, n_h),
+        )  # fmt: skip
+
+    def _move_items(self, user: I32, item: I32) -> I32:
+        found, w = self.averages(user, item), self.weight
+        w_g, mu_g = self._sums(user, w, 0), self._sums(user, w * self.user_mean, 0)
+        return self._assign(
+            self.item, self.item_known, user[self.user], found.user[user][self.user], (found.block - found.item).T,
+            np.outer(np.ones(self.shape[1]), w_g), w_g * found.user - mu_g - np.outer(self.item_mean, w_g),
+        )  # fmt: skip
+
+    def _assign(self, row: I32, known: Mask, other: I32, offset: F64, cell: F64, count: F64, total: F64) -> I32:
+        """The best cluster g of each row: least sum of (value + back + offset - cell[g, h])^2.
+
+        `other` is the cluster h at the other side of each known pair; `count` and `total` (n_rows, n_others) are the
+        weights and the weighted errors of the background.
+        """
+        n_rows, n_others = count.shape
+        code, back = row.astype(np.int64) * n_others + other, self.back + offset
+        count = count + np.bincount(code, self.more, count.size).reshape(count.shape)
+        total = total + np.bincount(code, self.value + self.more * back, count.size).reshape(count.shape)
+        cluster = np.argmin(count @ (cell**2).T - 2 * total @ cell.T, axis=1).astype(np.int32)
         cluster[~known] = np.bincount(cluster[known], minlength=len(cell)).argmax()
-        own = np.bincount(row, rest**2, n_rows) + error[np.arange(n_rows), cluster]
-        _fill_empty(cluster, np.where(known, own, -np.inf), len(cell))
+        missed = np.bincount(row, (self.value + back - cell[cluster[row], other]) ** 2, n_rows)
+        _fill_empty(cluster, missed, len(cell))
         return cluster
 
+    def _sums(self, cluster: I32, value: F64 | None, side: int) -> F64:
+        return np.bincount(cluster, value, self.clusters[side]).astype(np.float64)
 
-def _means(value: F64, idx: I32, n: int, otherwise: float) -> F64:
-    count = np.bincount(idx, minlength=n)
-    found: F64 = np.where(count > 0, np.bincount(idx, value, n) / np.maximum(count, 1), otherwise)
+
+def _ratio(total: F64, count: F64, otherwise: float) -> F64:
+    there = count > 1e-9
+    found: F64 = np.where(there, total / np.where(there, count, 1), otherwise)
     return found
 
 

@@ -151,8 +151,9 @@ class GraphGANGame:
     def _pass(self, who: Literal["discriminator", "generator"], what: str, rate: float, sums: kernels.F64) -> None:
         run = kernels.discriminator_pass if who == "discriminator" else kernels.generator_pass
         rates = Rates(POINTWISE, 1.0, 0.0, rate, self.config.game_regularization)
-        keys = (key64(self.seed, f"graphgan {who} {purpose} {what}") for purpose in ("order", "draw"))
-        run(self.engine.tables, self._graph, self.generator, self.discriminator, self._walks, rates, *keys, sums)
+        order, draw = (key64(self.seed, f"graphgan {who} {purpose} {what}") for purpose in ("order", "draw"))
+        players = self.generator, self.discriminator
+        run(self.engine.tables, self._graph, *players, self._walks, rates, order, draw, sums)
 
     def parameters(self) -> State:
         return dict(unpack(self.generator, self.dim))

@@ -102,19 +102,18 @@ def need_positives(train: Interactions) -> Csr:
     return train.positives
 
 
-def drawn_zeros(sampler: UnlabeledSampler, user_idx: I32, ratio: float, *, seed: int, counter: int) -> tuple[I32, I32]:
-    """Users and items of about `ratio` unlabeled pairs for each of `user_idx`; none for who has touched everything."""
-    users = np.resize(user_idx, round(ratio * len(user_idx)))
-    items = sampler.items_for(users, seed=seed, counter=counter)
-    free = items >= 0
-    return users[free], items[free]
+def positive_targets(positives: Csr) -> Targets:
+    return Targets(positives.users, positives.indices, np.ones(len(positives), dtype=np.float32))
 
 
 def binary_targets(positives: Csr, ratio: float, seed: int) -> Targets:
-    """All positives, and unlabeled pairs drawn once."""
+    """All positives, and about `ratio` unlabeled pairs for each, drawn once."""
     sampler = UnlabeledSampler(positives.indptr, positives.indices, positives.shape[1], full_users="skip")
-    users, items = drawn_zeros(sampler, positives.users, ratio, seed=seed, counter=0)
-    drawn = Csr.of(users, items, positives.shape)  # a pair that was drawn twice is one zero
+    picked = np.arange(round(ratio * len(positives))) / ratio  # evenly among the positives, which go by user
+    users = positives.users[np.minimum(picked.astype(np.int64), len(positives) - 1)]
+    items = sampler.items_for(users, seed=seed)
+    free = items >= 0
+    drawn = Csr.of(users[free], items[free], positives.shape)  # a pair that was drawn twice is one zero
     value = np.zeros(len(positives) + len(drawn), dtype=np.float32)
     value[: len(positives)] = 1
     return Targets(
