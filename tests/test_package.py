@@ -51,7 +51,7 @@ LAYERS = [
     {"errors", "randomness"},
     {"interactions", "sniffing", "compiled"},
     {"reading", "splitting", "storing", "world", "sampling", "risks", "metrics", "ranking", "engines"},
-    {"catalog", "theory", "evaluating"},
+    {"fetching", "catalog", "theory", "evaluating"},
     {"comparing", "training", "reporting"},
     {"models"},
     {"experiments", "reproducing", "serving", "console"},
