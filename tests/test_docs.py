@@ -1,6 +1,8 @@
 """Documentation that can be wrong: names that must exist, links that must lead somewhere, fresh tables."""
 
 import re
+import subprocess
+import sys
 from importlib import import_module
 
 import pytest
@@ -35,3 +37,10 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_tables_are_rendered_from_results():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "render.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
