@@ -110,6 +110,7 @@ def test_compare(clicks):
     done = purerec("compare", clicks, "--models", "itempop,pugmf", "--seeds", "2", check=0)
     assert "itempop" in done.stdout
     assert "Holm" in done.stdout
+    assert "use " in done.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

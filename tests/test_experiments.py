@@ -37,6 +37,7 @@ def test_a_comparison_that_was_interrupted_goes_on(tmp_path, monkeypatch):
         assert again.mean(name, "NDCG@10") == whole.mean(name, "NDCG@10")
     assert [(t.model, t.p) for t in again.tests()] == [(t.model, t.p) for t in whole.tests()]
     assert again.verdicts()
+    assert again.recommendation().startswith("use ")
 
 
 def test_wrong_plans_are_told_before_anything_is_fitted():

@@ -517,6 +517,7 @@ def compare(
     console.table(found.headings(), found.rows(), bold=found.best_rows())
     for line in found.verdicts():
         console.say(line)
+    console.say(found.recommendation())
 
 
 @app.command("reproduce")

@@ -180,28 +180,52 @@ class Comparison:
         values = [r.evaluation.metrics[metric] for r in self.results[model]]
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
-    def tests(self) -> list[Row]:
+    def tests(self, baseline: str | None = None) -> list[Row]:
         """Paired tests of every other model against the baseline, corrected for their number."""
         if len(self.results) < 2:
             return []
         evaluations = {name: [r.evaluation for r in results] for name, results in self.results.items()}
-        return compare(evaluations, self.baseline, self.metric)
+        return compare(evaluations, baseline or self.baseline, self.metric)
+
+    def _paper(self) -> dict[str, float]:
+        """The paper's figures, where they were made like ours: Table 2 only."""
+        first = next(iter(self.results.values()))[0]
+        if first.data != "ml-100k" or first.split != "u1" or first.evaluation.protocol != "exact":
+            return {}
+        rows = {name: paper_row(first.data, results[0].model) for name, results in self.results.items()}
+        return {name: row[self.metric] for name, row in rows.items() if row is not None and self.metric in row}
 
     def headings(self) -> list[str]:
         names = list(next(iter(self.results.values()))[0].evaluation.metrics)
-        return ["model", *names, f"± {self.metric}", "fit s", "peak MB"]
+        beside = [f"paper's {self.metric}"] if self._paper() else []
+        return ["model", *names, f"± {self.metric}", *beside, "fit s", "peak MB"]
 
     def rows(self) -> list[list[Any]]:
+        printed = self._paper()
         return [
             [
                 name,
                 *(self.mean(name, metric) for metric in results[0].evaluation.metrics),
                 self.deviation(name, self.metric),
+                *([printed.get(name)] if printed else []),
                 f"{np.mean([r.fit_seconds for r in results]):.2f}",
                 f"{max(r.peak_rss_mb for r in results):.0f}",
             ]
             for name, results in self.results.items()
         ]
+
+    def recommendation(self) -> str:
+        """Which model to use, and how sure that is."""
+        best = max(self.results, key=lambda name: self.mean(name, self.metric))
+        if len(self.results) == 1:
+            return f"only {best} was tried"
+        rivals = [row for row in self.tests(best) if row.model != best]
+        equal = [row.model for row in rivals if row.verdict == "no difference"]
+        if not equal:
+            return f"use {best}: better in {self.metric} than every other, each test below p = 0.05 (Holm)"
+        quick = min([best, *equal], key=lambda name: np.mean([r.fit_seconds for r in self.results[name]]))
+        also = f"; of these {quick} is the quickest to fit" if quick != best else ""
+        return f"use {best}, though {', '.join(equal)} cannot be told apart from it in {self.metric} here{also}"
 
     def best_rows(self) -> list[int]:
         means = [self.mean(name, self.metric) for name in self.results]

@@ -85,7 +85,7 @@ def draw_rank(cumulative: F64, n: Scalar, x: Scalar) -> Scalar:
 
 
 def rank_shares(n: int, rho: float) -> F64:
-    """(n,) shares of the places 0..n-1 in proportion to exp(-(r + 1) / (n rho)): LambdaFM, Eq. (12)."""
+    """(n,) shares of the places 0..n-1 in proportion to exp(-(r + 1) / (n rho)), as LambdaFM has them."""
     weights = np.exp(-(np.arange(n) + 1.0) / (n * rho))
     shares: F64 = weights / weights.sum()
     return shares

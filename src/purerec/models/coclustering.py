@@ -18,7 +18,7 @@ memory is short: it keeps two numbers per user and item.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,11 +46,13 @@ F64 = npt.NDArray[np.float64]
 class CoClusteringConfig(RatingConfig):
     """Settings of co-clustering."""
 
-    user_clusters: int = Field(default=3, ge=1, le=1000)
-    """Groups of people."""
-    item_clusters: int = Field(default=3, ge=1, le=1000)
-    """Groups of items."""
-    unlabeled_ratio: float = Field(default=4.0, gt=0, le=1000)
+    for_ratings: ClassVar[dict[str, Any]] = {"user_clusters": 3, "item_clusters": 3}
+
+    user_clusters: int = Field(default=8, ge=1, le=1000)
+    """Groups of people (3 for ratings)."""
+    item_clusters: int = Field(default=30, ge=1, le=1000)
+    """Groups of items (3 for ratings)."""
+    unlabeled_ratio: float = Field(default=16.0, gt=0, le=1000)
     """Weight of all unlabeled pairs of a user together, for each positive of theirs (binary only)."""
     epochs: int = Field(default=20, ge=0, le=10_000)
     """Rounds of moving users, then items, to better clusters; fewer, if nothing moves any more."""

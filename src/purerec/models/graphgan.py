@@ -16,7 +16,7 @@ pre-trained as BPR, the reward has a baseline, and the generator ranks.
 
 An epoch of the game costs n_p (discriminator) + n_users * walks (generator) walks of about 3 (branching + 1) d
 numbers each, whatever the graph. Use it to study walks as negatives; as a recommender BPR does as well in less
-time.
+time, and a long game at a high rate undoes its pre-training: give validation data and patience.
 """
 
 from __future__ import annotations

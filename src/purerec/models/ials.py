@@ -34,6 +34,8 @@ from purerec.models.sizes import default_dim
 from purerec.randomness import generator
 from purerec.training import Record, Run, State
 
+_DENSITIES = 32
+"""What all unobserved pairs weigh by default, where the positives weigh 1."""
 _WORTH_A_THREAD = 5_000_000
 """Multiplications below which starting a second thread costs more than it saves."""
 
@@ -43,9 +45,10 @@ class IALSConfig(EpochConfig):
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Width of the vectors. None: 5, 8 or 16 by the number of users (up to 2,000, 10,000, more)."""
-    alpha: float = Field(default=0.1, gt=0, le=1e3)
-    """Weight of an unobserved pair, where a positive has 1."""
-    regularization: float = Field(default=0.01, gt=0, le=1e6)
+    alpha: Annotated[float, Field(gt=0, le=1e3)] | None = None
+    """Weight of an unobserved pair, where a positive has 1. None: 32 times the density, so that all of them together
+    weigh so many times the positives."""
+    regularization: float = Field(default=0.009, gt=0, le=1e6)
     """L2 on the vectors, before it is scaled by nu."""
     nu: float = Field(default=1.0, ge=0, le=2)
     """How the penalty grows with the (weighted) number of pairs of a row. 0: the same for all; 1: as in SGD."""
@@ -73,9 +76,10 @@ class IALS(EpochModel):
     def _score_history(self, item_idx: I32) -> F32:
         """The person's vector in closed form, with the items fixed."""
         items = self._params["item"].astype(np.float64)
-        penalty = float(_penalty(self.config, np.array([len(item_idx)]), len(items))[0])
+        alpha = float(self._params["alpha"][0])
+        penalty = _penalty(self.config, alpha, np.array([len(item_idx)]), len(items))
         own = items[item_idx]
-        system = own.T @ own + self.config.alpha * (items.T @ items) + penalty * np.eye(items.shape[1])
+        system = own.T @ own + alpha * (items.T @ items) + penalty * np.eye(items.shape[1])
         return (items @ np.linalg.solve(system, own.sum(axis=0))).astype(np.float32)
 
 
@@ -87,11 +91,13 @@ class Alternation:
         self.config = config
         self.dim = config.dim if config.dim is not None else default_dim(n_users)
         by_item = positives.to_scipy().T.tocsr()
-        self.by_user = Side(positives.indptr, positives.indices, _penalty(config, positives.counts, n_items))
+        density = len(positives) / (n_users * n_items)
+        self.alpha = alpha = config.alpha if config.alpha is not None else _DENSITIES * density
+        self.by_user = Side(positives.indptr, positives.indices, _penalty(config, alpha, positives.counts, n_items))
         self.by_item = Side(
             by_item.indptr.astype(np.int64),
             by_item.indices.astype(np.int32),
-            _penalty(config, positives.item_counts, n_users),
+            _penalty(config, alpha, positives.item_counts, n_users),
         )
         width = -(-self.dim // LANES) * LANES
         self.user = np.zeros((n_users, width), dtype=np.float32)
@@ -101,9 +107,8 @@ class Alternation:
             vectors[:, : self.dim] = std * rng.standard_normal((len(vectors), self.dim), dtype=np.float32)
 
     def epoch(self, number: int) -> Record:
-        alpha = self.config.alpha
-        self.by_user.solve(self.item, self.user, alpha, self.dim)
-        self.by_item.solve(self.user, self.item, alpha, self.dim)
+        self.by_user.solve(self.item, self.user, self.alpha, self.dim)
+        self.by_item.solve(self.user, self.item, self.alpha, self.dim)
         return {
             "phase": "fitting",
             "loss": self.loss() / len(self.by_user.indices),
@@ -117,13 +122,13 @@ class Alternation:
         fit = float(squared_errors(side.indptr, side.indices, user.ravel(), item.ravel(), user.shape[1]))
         everywhere = float(np.sum((user.T @ user).astype(np.float64) * (item.T @ item)))
         penalty = float(side.penalty @ np.sum(user**2, axis=1) + self.by_item.penalty @ np.sum(item**2, axis=1))
-        return fit + self.config.alpha * everywhere + penalty
+        return fit + self.alpha * everywhere + penalty
 
     def parameters(self) -> State:
         user, item = self.user[:, : self.dim].copy(), self.item[:, : self.dim].copy()
         there = np.diff(self.by_user.indptr) > 0
         user[~there] = user[there].mean(axis=0)  # of whom nothing is known: what people like on average
-        return {"user": user, "item": item}
+        return {"user": user, "item": item, "alpha": np.array([self.alpha], dtype=np.float32)}
 
     def state(self) -> State:
         return {"user": self.user, "item": self.item}
@@ -162,9 +167,9 @@ class Side:
             list(pool.map(part, range(threads)))
 
 
-def _penalty(config: IALSConfig, counts: I64, n_others: int) -> F32:
+def _penalty(config: IALSConfig, alpha: float, counts: I64, n_others: int) -> F32:
     """(n_rows,) regularization (n + alpha n_others)^nu"""
-    return (config.regularization * (counts + config.alpha * n_others) ** config.nu).astype(np.float32)
+    return (config.regularization * (counts + alpha * n_others) ** config.nu).astype(np.float32)
 
 
 _USES = ("purerec.engines.vectors",)

@@ -9,13 +9,14 @@ Discriminative Information Retrieval Models.
 
 d and g are factors with an item bias. The generator cannot be differentiated through its draws, so it climbs the
 policy gradient of the reward 2 D - 1, with importance sampling (a share of the samples are the user's positives,
-which the softmax alone would hardly ever draw) and a baseline, the mean reward. Before the game both are
-pre-trained as BPR with dynamic negatives. Adapted: importance weights are normalised, so that the gradient touches
-only the items sampled (see `engines.irgan_kernels`).
+which the softmax alone would hardly ever draw) and a baseline, the mean reward. Before the game the generator is
+pre-trained as BPR with dynamic negatives; the discriminator starts at random, or there, too. Adapted: importance
+weights are normalised, so that the gradient touches only the items sampled (see `engines.irgan_kernels`).
 
 An epoch of the game costs (discriminator_passes + generator_passes) n_users softmaxes over all items, n_items d
-each; one of pre-training costs what BPR's does. Use it to see what an adversarial ranker does; most of its quality
-comes from the pre-training, as Deshpande and Khapra (2020) also found.
+each; one of pre-training costs what BPR's does. Use it to see what an adversarial ranker does: its quality is that of
+the pre-training, to which no setting tried for the game added more than noise (see also Deshpande and Khapra 2020). Give
+validation data and patience, and the best epoch is kept.
 """
 
 from __future__ import annotations

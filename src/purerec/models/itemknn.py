@@ -31,12 +31,12 @@ class ItemKNNConfig(Config):
 
     neighbors: int = Field(default=100, ge=1, le=100_000)
     """Items whose similarity to an item is kept."""
-    shrinkage: float = Field(default=10.0, ge=0, le=1e6)
+    shrinkage: float = Field(default=50.0, ge=0, le=1e6)
     """Added to the product of the norms: similarities that rest on few people count less."""
-    person_weight: Literal["equal", "idf"] = "equal"
+    person_weight: Literal["equal", "idf"] = "idf"
     """What a person counts in the similarity. idf: log(n_items / their positives), so that those who like
     everything count little."""
-    asymmetry: float = Field(default=0.5, ge=0, le=1)
+    asymmetry: float = Field(default=0.25, ge=0, le=1)
     """a of |x_i|^(2a) |x_j|^(2-2a) in the place of the norms' product, i the item to score (Aiolli, 2013): .5 is the
     cosine, less lets popular items through."""
 

@@ -36,12 +36,14 @@ from purerec.training import Record, Run, State
 class NMFConfig(FactorConfig):
     """Settings of NMF."""
 
-    unlabeled_ratio: float = Field(default=4.0, gt=0, le=1000)
+    for_ratings: ClassVar[dict[str, Any]] = {"epochs": 50, "regularization": 0.06}
+
+    unlabeled_ratio: float = Field(default=16.0, gt=0, le=1000)
     """Weight of all unlabeled pairs of a user together, for each positive of theirs (binary only)."""
-    regularization: float = Field(default=0.06, ge=0, le=1e6)
-    """L2 on the vectors at each known pair."""
-    epochs: int = Field(default=50, ge=0, le=100_000)
-    """Steps for all users, then for all items."""
+    regularization: float = Field(default=0.015, ge=0, le=1e6)
+    """L2 on the vectors at each known pair (0.06 for ratings)."""
+    epochs: int = Field(default=100, ge=0, le=100_000)
+    """Steps for all users, then for all items (50 for ratings)."""
 
 
 class NMF(FactorRatingModel):

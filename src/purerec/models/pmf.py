@@ -24,10 +24,12 @@ from purerec.models.rating_sgd import SgdConfig, SgdModel
 class PMFConfig(SgdConfig):
     """Settings of PMF."""
 
-    regularization: float = Field(default=1.0, ge=0, le=1e6)
+    regularization: float = Field(default=1.5, ge=0, le=1e6)
     """L2 on the vectors: the variance of a target divided by that of a vector's element."""
     penalty: Literal["frobenius", "per_pair"] = "frobenius"
     """frobenius: once for each vector; per_pair: at each known pair, as in SVD."""
+    unlabeled_ratio: float = Field(default=12.0, gt=0, le=1000)
+    """Unlabeled pairs drawn per positive of a user, in each epoch (binary only)."""
 
 
 class PMF(SgdModel):

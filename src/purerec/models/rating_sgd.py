@@ -11,7 +11,7 @@ each epoch; with binary targets the unlabeled pairs are drawn anew, too.
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -33,14 +33,16 @@ _BLOCK = 128
 class SgdConfig(FactorConfig):
     """Settings of a factor model fitted by gradient descent."""
 
-    learning_rate: float = Field(default=0.01, gt=0, le=10)
-    """Of the first epoch."""
+    for_ratings: ClassVar[dict[str, Any]] = {"epochs": 20, "learning_rate": 0.005, "schedule": "constant"}
+
+    epochs: int = Field(default=60, ge=0, le=100_000)
+    """Passes over the positives, or over the ratings (20)."""
+    learning_rate: float = Field(default=0.1, gt=0, le=10)
+    """Of the first epoch (0.005 for ratings)."""
     schedule: Literal["cosine", "constant"] = "cosine"
-    """cosine: the rate falls to nothing with the epochs."""
+    """cosine: the rate falls to nothing with the epochs; constant: it stays (so for ratings)."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Deviation of the random start of the vectors."""
-    regularization: float = Field(default=0.02, ge=0, le=1e6)
-    """L2 on vectors and biases."""
 
 
 class SgdModel(FactorRatingModel):

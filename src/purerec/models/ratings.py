@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from purerec.errors import DataError
 from purerec.interactions import F32, I32, I64, Csr, Interactions
@@ -24,12 +24,21 @@ from purerec.sampling import UnlabeledSampler
 
 
 class RatingConfig(Config):
-    """Settings of a rating predictor."""
+    """Settings of a rating predictor. Defaults are for binary targets; `for_ratings` has what differs for ratings."""
+
+    for_ratings: ClassVar[dict[str, Any]] = {}
 
     target: Literal["binary", "rating"] = "binary"
     """What is predicted. binary: 1 for positives, 0 for unlabeled pairs; rating: the ratings in the data."""
     unlabeled_ratio: float = Field(default=4.0, gt=0, le=1000)
     """Unlabeled pairs drawn per positive of a user (binary only)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_for_ratings(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("target") == "rating":
+            return cls.for_ratings | given
+        return given
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,9 +42,9 @@ _BLOCK = 1024
 class SlopeOneConfig(RatingConfig):
     """Settings of Slope One."""
 
-    unlabeled_ratio: float = Field(default=0.3, gt=0, le=1000)
+    unlabeled_ratio: float = Field(default=0.1, gt=0, le=1000)
     """Unlabeled pairs drawn per positive of a user, once (binary only)."""
-    shrinkage: float = Field(default=300.0, ge=0, le=1e9)
+    shrinkage: float = Field(default=1000.0, ge=0, le=1e9)
     """So many comparisons that say nothing (0 for binary targets, the person's mean for ratings) join the average."""
     memory_mb: float = Field(default=1024.0, ge=0)
     """The most that the two matrices between all items may take; above, scoring is slower."""

@@ -26,6 +26,8 @@ class SVDConfig(SgdConfig):
 
     regularization: float = Field(default=0.02, ge=0, le=1e6)
     """L2 on vectors and biases at each known pair."""
+    unlabeled_ratio: float = Field(default=6.0, gt=0, le=1000)
+    """Unlabeled pairs drawn per positive of a user, in each epoch (binary only)."""
 
 
 class SVD(SgdModel):
