@@ -5,9 +5,9 @@ George, Merugu (2005), A Scalable Collaborative Filtering Framework Based on Co-
     r(u, i) = A[g, h] + (mean of u - U[g]) + (mean of i - I[h]),   g the cluster of u, h the cluster of i
     min over clusters  sum of (r_ui - r(u, i))^2
 
-A, U and I are the averages of a co-cluster, a user cluster and an item cluster. In turns, each user and each item goes
-to the cluster in which its pairs are predicted best. For implicit feedback a positive is 1 with weight 1, and an
-unlabeled pair is 0 with weight unlabeled_ratio n_u / (n_items - n_u), which is how often it would be drawn: the
+A, U and I are the averages of a co-cluster, a user cluster and an item cluster. In turns, each user and each item
+goes to the cluster in which its pairs are predicted best. For implicit feedback a positive is 1 with weight 1, and
+an unlabeled pair is 0 with weight unlabeled_ratio n_u / (n_items - n_u), which is how often it would be drawn: the
 expectation over all draws, exactly, and without drawing any. The result depends on the random start, so the best of
 several `restarts` (by the objective) is kept; an empty cluster takes in the row that is predicted worst. An epoch
 counts through the positives a few times: with E[u, h] and N[u, h], the sum of errors and the weight of u's pairs in
@@ -18,7 +18,7 @@ memory is short: it keeps two numbers per user and item.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,10 +48,10 @@ class CoClusteringConfig(RatingConfig):
 
     for_ratings: ClassVar[dict[str, Any]] = {"user_clusters": 3, "item_clusters": 3}
 
-    user_clusters: int = Field(default=8, ge=1, le=1000)
-    """Groups of people (3 for ratings)."""
-    item_clusters: int = Field(default=30, ge=1, le=1000)
-    """Groups of items (3 for ratings)."""
+    user_clusters: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Groups of people (3 for ratings). None: one for every 100, but 2 to 8."""
+    item_clusters: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Groups of items (3 for ratings). None: one for every 50, but 2 to 30."""
     unlabeled_ratio: float = Field(default=16.0, gt=0, le=1000)
     """Weight of all unlabeled pairs of a user together, for each positive of theirs (binary only)."""
     epochs: int = Field(default=20, ge=0, le=10_000)
@@ -86,9 +86,11 @@ class CoClustering(RatingModel):
         weight = np.zeros(train.n_users)
         if ratings is None:
             weight = unlabeled_weight(need_positives(train).counts, train.n_items, config.unlabeled_ratio)
-        problem = Problem(
-            ratings or positive_targets(train.positives), weight, train.shape, (config.user_clusters, config.item_clusters)
+        clusters = (
+            config.user_clusters or min(max(train.n_users // 100, 2), 8),
+            config.item_clusters or min(max(train.n_items // 50, 2), 30),
         )
+        problem = Problem(ratings or positive_targets(train.positives), weight, train.shape, clusters)
         rng = generator(seed, "init")
         found = [problem.descend(config.epochs, rng) for _ in range(config.restarts)]
         _, user_cluster, item_cluster = min(found, key=lambda one: one[0])
@@ -151,12 +153,11 @@ class Problem:
         self.user, self.item, self.value = known.user_idx, known.item_idx, known.value.astype(np.float64)
         self.shape, self.clusters, self.weight = shape, clusters, weight
         self.more = 1 - weight[self.user]  # what a known pair weighs more than one that is not
-        n_users, n_items = shape
-        of_user = np.bincount(self.user, self.more, n_users) + weight * n_items
-        of_item = np.bincount(self.item, self.more, n_items) + weight.sum()
+        of_user = _sums(self.user, self.more, shape[0]) + weight * shape[1]
+        of_item = _sums(self.item, self.more, shape[1]) + weight.sum()
         self.mean = float(self.value.sum() / of_user.sum())
-        self.user_mean = _ratio(np.bincount(self.user, self.value, n_users), of_user, self.mean)
-        self.item_mean = _ratio(np.bincount(self.item, self.value, n_items), of_item, self.mean)
+        self.user_mean = _ratio(_sums(self.user, self.value, shape[0]), of_user, self.mean)
+        self.item_mean = _ratio(_sums(self.item, self.value, shape[1]), of_item, self.mean)
         self.user_known, self.item_known = of_user > 0, of_item > 0
         self.back = -self.user_mean[self.user] - self.item_mean[self.item]
 
@@ -167,11 +168,11 @@ class Problem:
         )
         best = self.error(user, item), user, item
         for _ in range(epochs):
-            moved = self._move_users(user, item)
-            moved = moved, self._move_items(moved, item)
-            if np.array_equal(user, moved[0]) and np.array_equal(item, moved[1]):
+            new_user = self._move_users(user, item)
+            new_item = self._move_items(new_user, item)
+            if np.array_equal(user, new_user) and np.array_equal(item, new_item):
                 break
-            user, item = moved
+            user, item = new_user, new_item
             error = self.error(user, item)
             if error < best[0]:
                 best = error, user, item
@@ -181,9 +182,9 @@ class Problem:
         """A, U and I; an empty cluster or co-cluster has the mean of all pairs."""
         code = user[self.user].astype(np.int64) * self.clusters[1] + item[self.item]
         size = self.clusters[0] * self.clusters[1]
-        total = np.bincount(code, self.value, size).reshape(self.clusters)
-        count = np.bincount(code, self.more, size).reshape(self.clusters)
-        count += np.outer(self._sums(user, self.weight, 0), self._sums(item, None, 1))
+        total = _sums(code, self.value, size).reshape(self.clusters)
+        count = _sums(code, self.more, size).reshape(self.clusters)
+        count += np.outer(_sums(user, self.weight, self.clusters[0]), _sums(item, None, self.clusters[1]))
         parts = (total, count), (total.sum(axis=1), count.sum(axis=1)), (total.sum(axis=0), count.sum(axis=0))
         return Averages(*(_ratio(t, n, self.mean) for t, n in parts))
 
@@ -195,28 +196,27 @@ class Problem:
         known = np.sum((self.value + back) ** 2 - (1 - self.more) * back**2)
         # The background: the weighted sum of (user_mean + item_mean + cell)^2 over all pairs, multiplied out.
         w, mu, nu = self.weight, self.user_mean, self.item_mean
-        w_g, mu_g = self._sums(user, w, 0), self._sums(user, w * mu, 0)
-        n_h, nu_h = self._sums(item, None, 1), self._sums(item, nu, 1)
+        w_g, mu_g = _sums(user, w, self.clusters[0]), _sums(user, w * mu, self.clusters[0])
+        n_h, nu_h = _sums(item, None, self.clusters[1]), _sums(item, nu, self.clusters[1])
         crossed = np.sum(cell**2 * np.outer(w_g, n_h) + 2 * cell * (np.outer(mu_g, n_h) + np.outer(w_g, nu_h)))
         alone = (w @ mu**2) * len(nu) + 2 * (w @ mu) * nu.sum() + w.sum() * (nu @ nu)
         return float(known + crossed + alone)
 
     def _move_users(self, user: I32, item: I32) -> I32:
         found, w = self.averages(user, item), self.weight
-        n_h, nu_h = self._sums(item, None, 1), self._sums(item, self.item_mean, 1)
-        return self._assign(
-            self.user, self.user_known, item[self.item], found.item[item][self.item],
-            found.block - found.user[:, None],
-            np.outer(w, n_h), np.outer(w, n_h * found.item - nu_h) - np.outer(w * self.user_mean, n_h),
-        )  # fmt: skip
+        n_h, nu_h = _sums(item, None, self.clusters[1]), _sums(item, self.item_mean, self.clusters[1])
+        count = np.outer(w, n_h)
+        total = np.outer(w, n_h * found.item - nu_h) - np.outer(w * self.user_mean, n_h)
+        cell, offset = found.block - found.user[:, None], found.item[item][self.item]
+        return self._assign(self.user, self.user_known, item[self.item], offset, cell, count, total)
 
     def _move_items(self, user: I32, item: I32) -> I32:
         found, w = self.averages(user, item), self.weight
-        w_g, mu_g = self._sums(user, w, 0), self._sums(user, w * self.user_mean, 0)
-        return self._assign(
-            self.item, self.item_known, user[self.user], found.user[user][self.user], (found.block - found.item).T,
-            np.outer(np.ones(self.shape[1]), w_g), w_g * found.user - mu_g - np.outer(self.item_mean, w_g),
-        )  # fmt: skip
+        w_g, mu_g = _sums(user, w, self.clusters[0]), _sums(user, w * self.user_mean, self.clusters[0])
+        count = np.outer(np.ones(self.shape[1]), w_g)
+        total = w_g * found.user - mu_g - np.outer(self.item_mean, w_g)
+        cell, offset = (found.block - found.item).T, found.user[user][self.user]
+        return self._assign(self.item, self.item_known, user[self.user], offset, cell, count, total)
 
     def _assign(self, row: I32, known: Mask, other: I32, offset: F64, cell: F64, count: F64, total: F64) -> I32:
         """The best cluster g of each row: least sum of (value + back + offset - cell[g, h])^2.
@@ -226,16 +226,18 @@ class Problem:
         """
         n_rows, n_others = count.shape
         code, back = row.astype(np.int64) * n_others + other, self.back + offset
-        count = count + np.bincount(code, self.more, count.size).reshape(count.shape)
-        total = total + np.bincount(code, self.value + self.more * back, count.size).reshape(count.shape)
-        cluster = np.argmin(count @ (cell**2).T - 2 * total @ cell.T, axis=1).astype(np.int32)
+        count = count + _sums(code, self.more, count.size).reshape(count.shape)
+        total = total + _sums(code, self.value + self.more * back, count.size).reshape(count.shape)
+        cluster: I32 = np.argmin(count @ (cell**2).T - 2 * total @ cell.T, axis=1).astype(np.int32)
         cluster[~known] = np.bincount(cluster[known], minlength=len(cell)).argmax()
-        missed = np.bincount(row, (self.value + back - cell[cluster[row], other]) ** 2, n_rows)
+        missed = _sums(row, (self.value + back - cell[cluster[row], other]) ** 2, n_rows)
         _fill_empty(cluster, missed, len(cell))
         return cluster
 
-    def _sums(self, cluster: I32, value: F64 | None, side: int) -> F64:
-        return np.bincount(cluster, value, self.clusters[side]).astype(np.float64)
+
+def _sums(idx: I32 | I64, value: F64 | None, n: int) -> F64:
+    """(n,) sums of the values (of ones) at each index"""
+    return np.bincount(idx, value, n).astype(np.float64, copy=False)
 
 
 def _ratio(total: F64, count: F64, otherwise: float) -> F64:

@@ -50,7 +50,8 @@ class EASE(Recommender):
                 f"ease needs {needed_mb:,.0f} MB for {train.n_items:,} items, and memory_mb is "
                 f"{self.config.memory_mb:,.0f}: raise it, drop rare items, or use ials"
             )
-        weights = _products(train.positives.to_scipy())
+        self._liked = train.positives.to_scipy()
+        weights = _products(self._liked)
         weights[np.diag_indices_from(weights)] += np.float32(self.config.regularization)
         _invert(weights)
         weights /= -np.diag(weights)
@@ -58,7 +59,7 @@ class EASE(Recommender):
         self._weights = weights
 
     def _score(self, user_idx: I64) -> F32:
-        scores: F32 = self.seen.to_scipy()[user_idx] @ self._weights
+        scores: F32 = self._liked[user_idx] @ self._weights
         scores[self.seen.counts[user_idx] == 0] = self.popularity()
         return scores
 
@@ -71,6 +72,7 @@ class EASE(Recommender):
 
     def _set_state(self, state: State) -> None:
         self._weights = np.asarray(state["weights"], dtype=np.float32)
+        self._liked = self._seen.to_scipy()
 
 
 def _products(x: Any) -> F32:

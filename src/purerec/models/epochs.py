@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import numpy as np
 from pydantic import Field
 
-from purerec.interactions import F32, I64, Interactions
+from purerec.interactions import F32, I64, Interactions, Mask
 from purerec.models.base import Config, Recommender, State
 from purerec.ranking import Factors
 from purerec.training import Game, History, Run, train
@@ -28,12 +27,19 @@ class EpochConfig(Config):
     """Stop when so many validations in a row were no better, and go back to the best. None: never."""
 
 
-class Fitting(Game):
+class Fitting(Game, Protocol):
     """A game that can tell the parameters reached so far."""
 
-    @abstractmethod
     def parameters(self) -> State:
         """What the model scores with."""
+        ...
+
+
+def with_strangers(vectors: F32, known: Mask) -> F32:
+    """A copy of the users' vectors in which those of whom nothing is known have the mean of the others."""
+    found = vectors.copy()
+    found[~known] = vectors[known].mean(axis=0)
+    return found
 
 
 class EpochModel(Recommender):

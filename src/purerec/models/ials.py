@@ -11,9 +11,10 @@ sum_i q_i q_i' is the same for all users. nu scales the penalty with how often a
 An epoch solves a dim x dim system for each user and item by Cholesky: n_p dim^2 + (n_users + n_items) dim^3 / 3
 operations. Use it where EASE has too many items, or as a strong quick start: ten epochs suffice.
 
-Why not implicit's AlternatingLeastSquares: it has one penalty for all rows (nu = 0), which is what Rendle et al. found
-to hold iALS back; its default solver is approximate (conjugate gradients); and it would be a compiled dependency for
-a hundred lines. tests/models/test_ials.py holds this one to it, benchmark figures are in the docs.
+Why not implicit's AlternatingLeastSquares: it has one penalty for all rows (nu = 0), which is what Rendle et al.
+found to hold iALS back (on ML-100k the search here agrees); its default solver is approximate (three steps of
+conjugate gradients), its exact one slower than this; and it would be a compiled dependency for a hundred
+lines. tests/models/test_ials.py holds one to the other.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from purerec.compiled import Scalar, kernel
 from purerec.engines.vectors import LANES, load, splat, store, total
 from purerec.errors import DataError
 from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.epochs import EpochConfig, EpochModel
+from purerec.models.epochs import EpochConfig, EpochModel, with_strangers
 from purerec.models.sizes import default_dim
 from purerec.randomness import generator
 from purerec.training import Record, Run, State
@@ -125,9 +126,8 @@ class Alternation:
         return fit + self.alpha * everywhere + penalty
 
     def parameters(self) -> State:
-        user, item = self.user[:, : self.dim].copy(), self.item[:, : self.dim].copy()
-        there = np.diff(self.by_user.indptr) > 0
-        user[~there] = user[there].mean(axis=0)  # of whom nothing is known: what people like on average
+        user = with_strangers(self.user[:, : self.dim], np.diff(self.by_user.indptr) > 0)
+        item = self.item[:, : self.dim].copy()
         return {"user": user, "item": item, "alpha": np.array([self.alpha], dtype=np.float32)}
 
     def state(self) -> State:

@@ -15,8 +15,8 @@ weights are normalised, so that the gradient touches only the items sampled (see
 
 An epoch of the game costs (discriminator_passes + generator_passes) n_users softmaxes over all items, n_items d
 each; one of pre-training costs what BPR's does. Use it to see what an adversarial ranker does: its quality is that of
-the pre-training, to which no setting tried for the game added more than noise (see also Deshpande and Khapra 2020). Give
-validation data and patience, and the best epoch is kept.
+the pre-training, to which no setting tried for the game added more than noise (see also Deshpande and Khapra
+2020). Give validation data and patience, and the best epoch is kept.
 """
 
 from __future__ import annotations

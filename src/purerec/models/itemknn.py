@@ -23,7 +23,7 @@ from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Config, Recommender, State
 from purerec.training import Run
 
-_BLOCK_MB = 64
+_BLOCK_MB = 16
 
 
 class ItemKNNConfig(Config):
@@ -50,7 +50,8 @@ class ItemKNN(Recommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         config = self.config
-        x = _weighted(train.positives.to_scipy(), config.person_weight)
+        self._liked = train.positives.to_scipy()
+        x = _weighted(self._liked, config.person_weight)
         by_item = x.T.tocsr()
         squared = np.asarray(by_item.power(2).sum(axis=1), dtype=np.float32)
         left, right = squared**config.asymmetry, squared ** (1 - config.asymmetry)
@@ -72,7 +73,7 @@ class ItemKNN(Recommender):
         self._near = _csr(np.concatenate(columns), np.concatenate(rows), np.concatenate(values), n)
 
     def _score(self, user_idx: I64) -> F32:
-        scores: F32 = (self.seen.to_scipy()[user_idx] @ self._near).toarray()
+        scores: F32 = (self._liked[user_idx] @ self._near).toarray()
         scores[self.seen.counts[user_idx] == 0] = self.popularity()
         return scores
 
@@ -88,12 +89,14 @@ class ItemKNN(Recommender):
 
         n = len(state["starts"]) - 1
         self._near = csr_array((state["values"], state["items"], state["starts"]), shape=(n, n))
+        self._liked = self._seen.to_scipy()
 
 
 def _weighted(x: Any, how: str) -> Any:
     if how == "idf":
         counts = np.diff(x.indptr)
-        x.data *= np.repeat(np.log((x.shape[1] + 1) / np.maximum(counts, 1)), counts).astype(np.float32)
+        x = x.copy()
+        x.data = np.repeat(np.log((x.shape[1] + 1) / np.maximum(counts, 1)), counts).astype(np.float32)
     return x
 
 

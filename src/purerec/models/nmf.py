@@ -12,7 +12,8 @@ drawn. The sum over all of them needs no draw, since sum_i q_i q_i' is the same 
 all draws, exactly. An epoch costs n_p dim steps. Use it where parts should add up and never cancel: a vector's
 elements can be read as how much of each taste there is.
 
-Why not scikit-learn's NMF: it takes absent entries for zeros of full weight and cannot leave them out, nor weigh them.
+Why not scikit-learn's NMF: it takes absent entries for zeros of full weight, and can neither weigh them nor leave
+them out, which ratings need.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from purerec.compiled import Scalar, kernel
 from purerec.engines.vectors import LANES, load, splat, store, total
 from purerec.errors import DataError
 from purerec.interactions import F32, I32, I64, Interactions
+from purerec.models.epochs import with_strangers
 from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
 from purerec.models.ratings import need_positives, rating_scale, rating_targets, unlabeled_weight
 from purerec.models.sizes import default_dim
@@ -87,7 +89,7 @@ class Multiplication:
     def __init__(self, config: NMFConfig, known: Any, weight: F64, seed: int) -> None:
         """`known` (n_users, n_items) is sparse; a pair that is not in it is 0, with a weight for each user."""
         n_users, n_items = known.shape
-        self.regularization = np.float32(config.regularization)
+        self.config, self.regularization = config, np.float32(config.regularization)
         self.dim = config.dim if config.dim is not None else default_dim(n_users)
         by_item = known.T.tocsr()
         self.known = {"user": _parts(known), "item": _parts(by_item)}
@@ -130,6 +132,8 @@ class Multiplication:
 
     def parameters(self) -> State:
         found = {name: vectors[:, : self.dim].copy() for name, vectors in self.vectors.items()}
+        if self.config.target == "binary":
+            found["user"] = with_strangers(found["user"], self.pairs["user"] > 0)
         return found | {"mean": np.array([self.mean], dtype=np.float32)}
 
     def state(self) -> State:

@@ -26,7 +26,7 @@ class FactorConfig(RatingConfig, EpochConfig):
 class FactorRatingModel(EpochModel, RatingModel):
     """Base of SVD, PMF and NMF: target(u, i) = mean + user_bias + item_bias + p_u.q_i, or only the last term.
 
-    A user or item without known pairs has a vector of zeros.
+    With ratings, a user or item without known pairs has a vector of zeros.
     """
 
     config: FactorConfig
@@ -68,7 +68,7 @@ class FactorRatingModel(EpochModel, RatingModel):
         raise NotImplementedError
 
     def _solve(self, system: F64, right: F64) -> F64:
-        return np.linalg.solve(system, right)
+        return np.linalg.solve(system, right).astype(np.float64, copy=False)
 
     def _state(self) -> State:
         return EpochModel._state(self) | RatingModel._state(self)

@@ -19,6 +19,7 @@ from pydantic import Field
 from purerec.compiled import Scalar, kernel
 from purerec.engines.vectors import LANES, load, store, total
 from purerec.interactions import F32, I32, I64, Csr, Interactions
+from purerec.models.epochs import with_strangers
 from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
 from purerec.models.ratings import Targets, need_positives, rating_scale, rating_targets, unlabeled_weight
 from purerec.models.sizes import default_dim
@@ -123,7 +124,7 @@ class Positives:
         order = generator(self.seed, f"order/{number}").permutation(len(positives))
         drawn = np.empty((2, _BLOCK * math.ceil(self.ratio)), dtype=np.int32)
         found = binary_epoch(
-            weights, self.sampler.tables, positives.users, positives.indices, order, self.ratio,
+            weights, self.sampler.tables, positives.users[order], positives.indices[order], self.ratio,
             key64(self.seed, "sampling"), np.uint64(number * math.ceil(self.ratio) * len(positives)),
             drawn[0], drawn[1], np.float32(rate),
         )  # fmt: skip
@@ -169,6 +170,8 @@ class Descent:
 
     def parameters(self) -> State:
         found = {name: self.arrays[name][:, : self.dim].copy() for name in ("user", "item")}
+        if self.config.target == "binary":
+            found["user"] = with_strangers(found["user"], self.feed.user_pairs > 0)
         found["mean"] = np.array([self.feed.mean], dtype=np.float32)
         if self.biased:
             found |= {name: self.arrays[name].copy() for name in ("user_bias", "item_bias")}
@@ -220,7 +223,6 @@ def binary_epoch(
     t: Tables,
     users: I32,
     items: I32,
-    order: I64,
     ratio: Scalar,
     key: Scalar,
     counter: Scalar,
@@ -228,23 +230,30 @@ def binary_epoch(
     drawn_items: I32,
     rate: Scalar,
 ) -> Scalar:
-    """A step at each positive (target 1) in the order given, and among them at unlabeled pairs (target 0).
+    """A step at each positive (target 1) in turn, and among them at unlabeled pairs (target 0).
 
     For positive number n, floor((n + 1) ratio) - floor(n ratio) are drawn, so that fractions come out right.
     """
     found = 0.0
-    for first in range(0, order.size, _BLOCK):
-        last = min(first + _BLOCK, order.size)
+    for first in range(0, users.size, _BLOCK):
+        size = min(_BLOCK, users.size - first)
         before = np.int64(first * ratio)
-        drawn = np.int64(last * ratio) - before
-        for n in range(first, last):
+        drawn = np.int64((first + size) * ratio) - before
+        for n in range(first, first + size):
             for k in range(np.int64(n * ratio), np.int64((n + 1) * ratio)):
-                drawn_users[k - before] = users[order[n]]
+                drawn_users[k - before] = users[n]
         draw_items(t, drawn_users, drawn, key, counter + np.uint64(before), drawn_items)
-        # Neighbours have different users: a step that waits for the one before it takes twice as long.
-        for n in range(first, last):
-            found += step(w, np.int64(users[order[n]]), np.int64(items[order[n]]), np.float32(1.0), rate)
-            for k in range(n - first, drawn, last - first):
-                if drawn_items[k] >= 0:
-                    found += step(w, np.int64(drawn_users[k]), np.int64(drawn_items[k]), np.float32(0.0), rate)
+        # A positive, then of those drawn for the block the n-th, the (n + size)-th and so on: neighbours have
+        # different users, so that a step need not wait for the one before it.
+        n, k = first, drawn
+        for _ in range(size + drawn):
+            if k >= drawn:
+                user, item, target = np.int64(users[n]), np.int64(items[n]), np.float32(1.0)
+                k = np.int64(n - first)
+                n += 1
+            else:
+                user, item, target = np.int64(drawn_users[k]), np.int64(drawn_items[k]), np.float32(0.0)
+                k += size
+            if item >= 0:
+                found += step(w, user, item, target, rate)
     return found

@@ -65,7 +65,7 @@ class RatingModel(Recommender):
     """(3,) lowest and highest target, and what a liked item has on average"""
 
     def predict(self, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike) -> F32:
-        """(n,) ratings (or, with target="binary", relevance) of pairs by internal index, within the range trained on."""
+        """(n,) targets of pairs by internal index: ratings, or relevance from 0 to 1."""
         self._need_fit()
         user, item = (np.atleast_1d(np.asarray(idx, dtype=np.int64)) for idx in (user_idx, item_idx))
         for what, idx, n in (("user", user, len(self.users)), ("item", item, len(self.items))):

@@ -71,19 +71,32 @@ class SlopeOne(RatingModel):
         self._targets = matrix
         self._mask = matrix.copy()
         self._mask.data = np.ones_like(matrix.data)
-        counts = np.diff(matrix.indptr)
-        self._mean = np.asarray(matrix.sum(axis=1) / np.maximum(counts, 1), dtype=np.float32)
-        known = np.asarray(counts > 0)
-        self._mean[~known] = matrix.data.mean()
-        self._common, self._slopes = None, None
-        n = matrix.shape[1]
-        if 8e-6 * n**2 <= self.config.memory_mb:
-            self._common, self._slopes = _comparisons(self._targets, self._mask)
+        self._by_item = self._mask.T.tocsr(), matrix.T.tocsr()
+        self._counts = np.diff(matrix.indptr)
+        mean = matrix.sum(axis=1) / np.maximum(self._counts, 1)
+        self._mean: F32 = np.where(self._counts > 0, mean, matrix.data.mean()).astype(np.float32)
+        fits = 8e-6 * matrix.shape[1] ** 2 <= self.config.memory_mb
+        self._compared = self._comparisons() if fits else None
+
+    def _comparisons(self) -> tuple[F32, F32]:
+        """c = M'M without its diagonal, and (c dev)' = M'R - R'M, as dense matrices, in blocks."""
+        n = self._mask.shape[1]
+        common, slopes = np.empty((n, n), dtype=np.float32), np.empty((n, n), dtype=np.float32)
+        mask, targets = self._by_item
+        for start in range(0, n, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            common[part] = (mask[part] @ self._mask).toarray()
+            slopes[part] = (mask[part] @ self._targets - targets[part] @ self._mask).toarray()
+        np.fill_diagonal(common, 0)
+        return common, slopes
 
     # ------------------------------------------------------------------ predicting
 
     def _score(self, user_idx: I64) -> F32:
-        return self._averages(self._mask[user_idx], self._targets[user_idx], self._prior(self._mean[user_idx]))
+        scores = self._averages(self._mask[user_idx], self._targets[user_idx], self._prior(self._mean[user_idx]))
+        if self.config.target == "binary":
+            scores[self._counts[user_idx] == 0] = self.popularity() / len(self.users)
+        return scores
 
     def _score_history(self, item_idx: I32) -> F32:
         from scipy.sparse import csr_array
@@ -93,8 +106,9 @@ class SlopeOne(RatingModel):
         if self.config.target == "binary":  # the draw that a person in training has, in expectation
             weight[:] = min(1.0, float(unlabeled_weight(len(item_idx), n, self.config.unlabeled_ratio)))
         weight[0, item_idx], value[0, item_idx] = 1, self._scale[2]
-        scores: F32 = self._averages(csr_array(weight), csr_array(value), self._prior(self._scale[2:]))
-        return scores[0]
+        scores = self._averages(csr_array(weight), csr_array(value), self._prior(self._scale[2:]))
+        found: F32 = scores[0]
+        return found
 
     def _predict(self, user_idx: I64, item_idx: I64) -> F32:
         users, place = np.unique(user_idx, return_inverse=True)
@@ -109,25 +123,24 @@ class SlopeOne(RatingModel):
 
     def _averages(self, mask: Any, targets: Any, prior: F32) -> F32:
         """(n, n_items) for people with these known pairs, `targets` being 0 where `mask` is."""
-        if self._common is not None and self._slopes is not None:
-            total = mask @ self._slopes + targets @ self._common
-            weight = mask @ self._common
-        else:
-            total, weight = self._over_users(mask, targets)
+        total, weight = self._over_items(mask, targets)
         total += np.float32(self.config.shrinkage) * prior[:, None]
         weight += np.float32(self.config.shrinkage)
-        alone = weight <= 0
-        if alone.any():  # nobody knows this item and one of the person's, and there is no shrinkage
+        alone = weight <= 0  # nobody knows the item and one of the person's, and there is no shrinkage
+        if alone.any():
             total, weight = np.where(alone, prior[:, None], total), np.where(alone, np.float32(1), weight)
-        scores: F32 = total / weight
-        return scores
+        return np.divide(total, weight, out=total)
 
-    def _over_users(self, mask: Any, targets: Any) -> tuple[F32, F32]:
-        """mask @ slopes + targets @ common, and mask @ common, by way of the users: no matrix between all items."""
-        by_item, targets_by_item = self._mask.T.tocsr(), self._targets.T.tocsr()
+    def _over_items(self, mask: Any, targets: Any) -> tuple[F32, F32]:
+        """The sums over a person's items of c (dev + r) and of c, (n, n_items) each."""
+        if self._compared is not None:
+            common, slopes = self._compared
+            return mask @ slopes + targets @ common, mask @ common
+        # The same products by way of the users, without a matrix between all items; no item is compared with itself.
+        by_item, targets_by_item = self._by_item
         shared = (self._mask @ mask.T).toarray()
         gap = (self._mask @ targets.T - self._targets @ mask.T).toarray()
-        own = by_item.sum(axis=1).astype(np.float32)  # an item is not compared with itself
+        own = by_item.sum(axis=1).astype(np.float32)
         total = (targets_by_item @ shared + by_item @ gap).T - targets.multiply(own).toarray()
         weight = (by_item @ shared).T - mask.multiply(own).toarray()
         return np.ascontiguousarray(total), np.ascontiguousarray(weight)
@@ -148,16 +161,3 @@ class SlopeOne(RatingModel):
         super()._set_state(state)
         shape = len(self.users), len(self.items)
         self._set_targets(csr_array((state["targets"], state["items"], state["starts"]), shape=shape))
-
-
-def _comparisons(targets: Any, mask: Any) -> tuple[F32, F32]:
-    """c = M'M without its diagonal, and (c dev)' = M'R - R'M, as dense matrices, in blocks."""
-    n = mask.shape[1]
-    common, slopes = np.empty((n, n), dtype=np.float32), np.empty((n, n), dtype=np.float32)
-    by_item, targets_by_item = mask.T.tocsr(), targets.T.tocsr()
-    for start in range(0, n, _BLOCK):
-        part = slice(start, start + _BLOCK)
-        common[part] = (by_item[part] @ mask).toarray()
-        slopes[part] = (by_item[part] @ targets - targets_by_item[part] @ mask).toarray()
-    np.fill_diagonal(common, 0)
-    return common, slopes
