@@ -353,3 +353,29 @@ def test_read_only_and_foreign_arrays_are_fine() -> None:
     positives = Csr.of(np.arange(6), np.arange(6), (6, 30))
     wanted = ranks_by_sorting(scores.astype(np.float32), positives, None, None, 0)
     assert as_dict(ranks(Table(scores), positives)) == wanted
+
+
+def test_one_list_for_all_ranks_like_any_other_list(monkeypatch):
+    import purerec.ranking as ranking
+    from purerec.interactions import Csr
+
+    rng = np.random.default_rng(4)
+    shape = (40, 60)
+    positives = Csr.of(rng.integers(0, 40, 200), rng.integers(0, 60, 200), shape)
+    excluded = Csr.of(rng.integers(0, 40, 300), rng.integers(0, 60, 300), shape)
+
+    class Popular:
+        name = "popular"
+        bias = rng.integers(0, 5, 60).astype(np.float32)  # many ties
+
+        def factors(self):
+            return ranking.Factors(np.zeros((40, 1), np.float32), np.zeros((60, 1), np.float32), self.bias)
+
+        def score(self, user_idx):
+            return np.repeat(self.bias[None], len(user_idx), axis=0)
+
+    short = ranking.ranks(Popular(), positives, excluded=excluded, seed=2)
+    monkeypatch.setattr(ranking, "_is_one_list", lambda model: False)
+    general = ranking.ranks(Popular(), positives, excluded=excluded, seed=2)
+    for name in ("user_idx", "indptr", "values"):
+        np.testing.assert_array_equal(getattr(short, name), getattr(general, name))

@@ -341,6 +341,8 @@ class Interactions:
 
     def subset(self, rows: npt.NDArray[Any], *, name: str | None = None) -> Interactions:
         """Some of the rows (mask or positions), with the same vocabularies."""
+        if rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)
         return replace(
             self,
             user_idx=self.user_idx[rows],
@@ -415,7 +417,9 @@ class Interactions:
             order[several] = order[several][np.lexsort((value[order[several]], group))]
         kept = np.zeros(len(self), dtype=np.bool_)
         kept[order[~same[1:]]] = True
-        return self.subset(kept)
+        data = self.subset(kept)
+        data.__dict__["pairs"] = self.pairs  # the same pairs, so they need not be found again
+        return data
 
     def compact(self) -> Interactions:
         """The same rows with vocabularies of only the ids that occur in them."""

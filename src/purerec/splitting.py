@@ -233,7 +233,9 @@ class _Picker:
             return _mask(len(eligible), np.arange(20_000 * (self.fold - 1), 20_000 * self.fold))
         if self.how in ("official", "ratio"):
             share = self.test_share if self.test_share is not None else 0.2
-            held = rng.permutation(rows)[: round(share * len(rows))]
+            n = round(share * len(rows))
+            # The rows with the n smallest of as many random numbers: a tenth of the cost of shuffling them.
+            held = rows[np.argpartition(rng.random(len(rows)), n - 1)[:n]] if n else rows[:0]
         elif self.how == "leave_n_out":
             held = self._per_user(rows, rng.permutation(len(rows)))
         elif self.n is not None:

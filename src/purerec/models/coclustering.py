@@ -49,9 +49,9 @@ class CoClusteringConfig(RatingConfig):
     for_ratings: ClassVar[dict[str, Any]] = {"user_clusters": 3, "item_clusters": 3}
 
     user_clusters: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Groups of people (3 for ratings). None: one for every 100, but 2 to 8."""
+    """Groups of people (3 for ratings). None: one for every 100, but 2 to 20."""
     item_clusters: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Groups of items (3 for ratings). None: one for every 50, but 2 to 30."""
+    """Groups of items (3 for ratings). None: one for every 50, but 2 to 60."""
     unlabeled_ratio: float = Field(default=16.0, gt=0, le=1000)
     """Weight of all unlabeled pairs of a user together, for each positive of theirs (binary only)."""
     epochs: int = Field(default=20, ge=0, le=10_000)
@@ -87,8 +87,8 @@ class CoClustering(RatingModel):
         if ratings is None:
             weight = unlabeled_weight(need_positives(train).counts, train.n_items, config.unlabeled_ratio)
         clusters = (
-            config.user_clusters or min(max(train.n_users // 100, 2), 8),
-            config.item_clusters or min(max(train.n_items // 50, 2), 30),
+            config.user_clusters or min(max(train.n_users // 100, 2), 20),
+            config.item_clusters or min(max(train.n_items // 50, 2), 60),
         )
         problem = Problem(ratings or positive_targets(train.positives), weight, train.shape, clusters)
         rng = generator(seed, "init")

@@ -239,17 +239,18 @@ def binary_epoch(
         size = min(_BLOCK, users.size - first)
         before = np.int64(first * ratio)
         drawn = np.int64((first + size) * ratio) - before
-        for n in range(first, first + size):
-            for k in range(np.int64(n * ratio), np.int64((n + 1) * ratio)):
-                drawn_users[k - before] = users[n]
+        for m in range(first, first + size):
+            for j in range(np.int64(m * ratio), np.int64((m + 1) * ratio)):
+                drawn_users[j - before] = users[m]
         draw_items(t, drawn_users, drawn, key, counter + np.uint64(before), drawn_items)
         # A positive, then of those drawn for the block the n-th, the (n + size)-th and so on: neighbours have
         # different users, so that a step need not wait for the one before it.
-        n, k = first, drawn
+        n: Scalar = first
+        k: Scalar = drawn
         for _ in range(size + drawn):
             if k >= drawn:
                 user, item, target = np.int64(users[n]), np.int64(items[n]), np.float32(1.0)
-                k = np.int64(n - first)
+                k = n - first
                 n += 1
             else:
                 user, item, target = np.int64(drawn_users[k]), np.int64(drawn_items[k]), np.float32(0.0)
