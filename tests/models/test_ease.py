@@ -1,0 +1,77 @@
+"""EASE against the closed form in double precision, and against its own objective."""
+
+import numpy as np
+import pytest
+
+import purerec as pr
+from purerec.errors import ConfigError, DataError
+from purerec.models import ease
+from purerec.models.ease import EASE
+
+
+def log(seed=0, n=400, users=40, items=25):
+    rng = np.random.default_rng(seed)
+    return pr.Interactions.from_columns(rng.integers(0, users, n), (rng.random(n) ** 2 * items).astype(int))
+
+
+def dense(data):
+    x = np.zeros(data.shape)
+    x[data.positives.users, data.positives.indices] = 1
+    return x
+
+
+def closed_form(x, regularization):
+    p = np.linalg.inv(x.T @ x + regularization * np.eye(x.shape[1]))
+    b = -p / np.diag(p)
+    np.fill_diagonal(b, 0)
+    return b
+
+
+@pytest.mark.parametrize("regularization", [0.5, 20.0, 500.0])
+def test_weights_are_the_closed_form(regularization):
+    data = log()
+    model = EASE(regularization=regularization).fit(data)
+    x = dense(data)
+    expected = closed_form(x, regularization)
+    np.testing.assert_allclose(model._weights, expected, atol=1e-5)
+    np.testing.assert_allclose(model.score(np.arange(data.n_users)), x @ expected, atol=1e-4)
+    np.testing.assert_allclose(model._score_history(np.array([3, 7], np.int32)), expected[[3, 7]].sum(0), atol=1e-5)
+
+
+def test_no_weight_off_the_diagonal_can_be_improved():
+    data, regularization = log(seed=1), 5.0
+    x = dense(data)
+    b = EASE(regularization=regularization).fit(data)._weights.astype(np.float64)
+    assert not np.diag(b).any()
+    gradient = -2 * x.T @ (x - x @ b) + 2 * regularization * b
+    np.fill_diagonal(gradient, 0)
+    assert np.abs(gradient).max() < 1e-3
+
+
+def test_blocks_change_nothing(monkeypatch):
+    data = log()
+    whole = EASE(regularization=3).fit(data)._weights
+    monkeypatch.setattr(ease, "_BLOCK", 7)
+    np.testing.assert_array_equal(EASE(regularization=3).fit(data)._weights, whole)
+
+
+def test_too_many_items_are_refused_in_words():
+    with pytest.raises(DataError, match="raise it, drop rare items, or use ials"):
+        EASE(memory_mb=1e-3).fit(log())
+
+
+def test_too_little_regularization_is_refused_in_words():
+    twins = pr.Interactions.from_columns(np.repeat(np.arange(9), 3), np.tile([0, 1, 2], 9))
+    with pytest.raises(ConfigError, match="raise regularization"):
+        EASE(regularization=1e-9).fit(twins)
+
+
+def test_somebody_without_positives_gets_popular_items():
+    data = pr.Interactions.from_columns([0, 0, 1, 2], [0, 1, 1, 2], rating=[5, 5, 5, 1], positive_rating=4)
+    np.testing.assert_array_equal(EASE().fit(data).score([2])[0], data.positives.item_counts)
+
+
+def test_the_row_of_ml_100k(data_dir):
+    parts = pr.split(pr.read(data_dir / "ml-100k" / "u.data", positive_rating=4, name="ml-100k"), "u1", valid=False)
+    found = pr.evaluate(EASE(regularization=500).fit(parts.train), parts).metrics
+    assert [round(found[name], 4) for name in ("P@5", "NDCG@5", "MAP", "MRR")] == [0.4167, 0.4572, 0.2837, 0.6835]
