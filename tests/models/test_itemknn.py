@@ -20,6 +20,8 @@ def similarities(data, *, neighbors, shrinkage, person_weight, asymmetry):
     """[i, j]: of item i to its neighbour j, item by item."""
     rows = [set(data.positives.row(u).tolist()) for u in range(data.n_users)]
     weight = [np.log((data.n_items + 1) / len(row)) if person_weight == "idf" else 1.0 for row in rows]
+    typical = np.sqrt(np.mean([w * w for w, row in zip(weight, rows, strict=True) for _ in row]))
+    weight = [w / typical for w in weight]
     found = np.zeros((data.n_items, data.n_items))
     squared = [sum(w * w for w, row in zip(weight, rows, strict=True) if i in row) for i in range(data.n_items)]
     for i in range(data.n_items):

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from purerec.compiled import Scalar, kernel
 from purerec.interactions import F32, I32, I64, Interactions, Mask
 from purerec.models.base import State
 from purerec.models.ratings import (
@@ -129,8 +130,9 @@ class CoClustering(RatingModel):
         if self.config.target == "binary":
             weight[:] = unlabeled_weight(len(item_idx), n, self.config.unlabeled_ratio)
         weight[item_idx], value[item_idx] = 1, self._scale[2]
-        mean = (weight @ value) / weight.sum()
-        rows = p["block"][:, p["item_cluster"]] + p["item_offset"] + (mean - p["user_average"])[:, None]
+        rows = p["block"][:, p["item_cluster"]] + p["item_offset"]
+        if self.config.target == "binary":  # what they rate on average is not known from what they like
+            rows = rows + ((weight @ value) / weight.sum() - p["user_average"])[:, None]
         scores: F32 = rows[np.argmin((rows - value) ** 2 @ weight)].astype(np.float32)
         return scores
 
@@ -166,34 +168,32 @@ class Problem:
         user, item = (
             rng.integers(0, k, size=n, dtype=np.int32) for k, n in zip(self.clusters, self.shape, strict=True)
         )
-        best = self.error(user, item), user, item
+        found = self.averages(user, item)
+        best = self.error(user, item, found), user, item
         for _ in range(epochs):
-            new_user = self._move_users(user, item)
-            new_item = self._move_items(new_user, item)
+            new_user = self.move_users(item, found)
+            new_item = self.move_items(new_user, self.averages(new_user, item))
             if np.array_equal(user, new_user) and np.array_equal(item, new_item):
                 break
             user, item = new_user, new_item
-            error = self.error(user, item)
+            found = self.averages(user, item)
+            error = self.error(user, item, found)
             if error < best[0]:
                 best = error, user, item
         return best
 
     def averages(self, user: I32, item: I32) -> Averages:
         """A, U and I; an empty cluster or co-cluster has the mean of all pairs."""
-        code = user[self.user].astype(np.int64) * self.clusters[1] + item[self.item]
-        size = self.clusters[0] * self.clusters[1]
-        total = _sums(code, self.value, size).reshape(self.clusters)
-        count = _sums(code, self.more, size).reshape(self.clusters)
-        count += np.outer(_sums(user, self.weight, self.clusters[0]), _sums(item, None, self.clusters[1]))
+        total = np.zeros(self.clusters)
+        count = np.outer(_sums(user, self.weight, self.clusters[0]), _sums(item, None, self.clusters[1]))
+        add_blocks(self.user, self.item, self.value, self.more, user, item, total, count)
         parts = (total, count), (total.sum(axis=1), count.sum(axis=1)), (total.sum(axis=0), count.sum(axis=0))
         return Averages(*(_ratio(t, n, self.mean) for t, n in parts))
 
-    def error(self, user: I32, item: I32) -> float:
+    def error(self, user: I32, item: I32, found: Averages) -> float:
         """The objective."""
-        found = self.averages(user, item)
         cell = found.block - found.user[:, None] - found.item
-        back = self.back - cell[user[self.user], item[self.item]]
-        known = np.sum((self.value + back) ** 2 - (1 - self.more) * back**2)
+        known = known_errors(self.user, self.item, self.value, self.more, self.back, user, item, cell)
         # The background: the weighted sum of (user_mean + item_mean + cell)^2 over all pairs, multiplied out.
         w, mu, nu = self.weight, self.user_mean, self.item_mean
         w_g, mu_g = _sums(user, w, self.clusters[0]), _sums(user, w * mu, self.clusters[0])
@@ -202,36 +202,40 @@ class Problem:
         alone = (w @ mu**2) * len(nu) + 2 * (w @ mu) * nu.sum() + w.sum() * (nu @ nu)
         return float(known + crossed + alone)
 
-    def _move_users(self, user: I32, item: I32) -> I32:
-        found, w = self.averages(user, item), self.weight
+    def move_users(self, item: I32, found: Averages) -> I32:
+        """The best cluster of each user, given those of the items."""
+        w = self.weight
         n_h, nu_h = _sums(item, None, self.clusters[1]), _sums(item, self.item_mean, self.clusters[1])
         count = np.outer(w, n_h)
         total = np.outer(w, n_h * found.item - nu_h) - np.outer(w * self.user_mean, n_h)
-        cell, offset = found.block - found.user[:, None], found.item[item][self.item]
-        return self._assign(self.user, self.user_known, item[self.item], offset, cell, count, total)
+        cell = found.block - found.user[:, None]
+        return self._assign(self.user, self.item, item, found.item, cell, total, count, self.user_known)
 
-    def _move_items(self, user: I32, item: I32) -> I32:
-        found, w = self.averages(user, item), self.weight
+    def move_items(self, user: I32, found: Averages) -> I32:
+        """The best cluster of each item, given those of the users."""
+        w = self.weight
         w_g, mu_g = _sums(user, w, self.clusters[0]), _sums(user, w * self.user_mean, self.clusters[0])
         count = np.outer(np.ones(self.shape[1]), w_g)
         total = w_g * found.user - mu_g - np.outer(self.item_mean, w_g)
-        cell, offset = (found.block - found.item).T, found.user[user][self.user]
-        return self._assign(self.item, self.item_known, user[self.user], offset, cell, count, total)
+        cell = (found.block - found.item).T
+        return self._assign(self.item, self.user, user, found.user, cell, total, count, self.item_known)
 
-    def _assign(self, row: I32, known: Mask, other: I32, offset: F64, cell: F64, count: F64, total: F64) -> I32:
-        """The best cluster g of each row: least sum of (value + back + offset - cell[g, h])^2.
+    def _assign(
+        self, row: I32, other: I32, cluster_of: I32, offset: F64, cell: F64, total: F64, count: F64, known: Mask
+    ) -> I32:
+        """The cluster g of each row with the least sum over its pairs of (error - cell[g, h])^2.
 
-        `other` is the cluster h at the other side of each known pair; `count` and `total` (n_rows, n_others) are the
-        weights and the weighted errors of the background.
+        h is the cluster at the other side, and the error is value + back + offset[h]. `total` and `count`
+        (n_rows, n_others) come with the sums of the errors and of the weights of the background.
         """
-        n_rows, n_others = count.shape
-        code, back = row.astype(np.int64) * n_others + other, self.back + offset
-        count = count + _sums(code, self.more, count.size).reshape(count.shape)
-        total = total + _sums(code, self.value + self.more * back, count.size).reshape(count.shape)
+        add_rows(row, other, self.value, self.more, self.back, cluster_of, offset, total, count)
+        # The sum of squared errors itself is the same for all g.
         cluster: I32 = np.argmin(count @ (cell**2).T - 2 * total @ cell.T, axis=1).astype(np.int32)
         cluster[~known] = np.bincount(cluster[known], minlength=len(cell)).argmax()
-        missed = _sums(row, (self.value + back - cell[cluster[row], other]) ** 2, n_rows)
-        _fill_empty(cluster, missed, len(cell))
+        if len(np.unique(cluster)) < len(cell):
+            h = cluster_of[other]
+            missed = (self.value + self.back + offset[h] - cell[cluster[row], h]) ** 2
+            _fill_empty(cluster, _sums(row, missed, len(cluster)), len(cell))
         return cluster
 
 
@@ -255,3 +259,37 @@ def _fill_empty(cluster: I32, error: F64, n_clusters: int) -> None:
             return
         size[cluster[worst]] -= 1
         cluster[worst], size[empty], error[worst] = empty, 1, 0
+
+
+@kernel()
+def add_blocks(
+    user: I32, item: I32, value: F64, more: F64, user_cluster: I32, item_cluster: I32, total: F64, count: F64
+) -> None:
+    """Add the known pairs to the sums of each co-cluster."""
+    for n in range(value.size):
+        g, h = user_cluster[user[n]], item_cluster[item[n]]
+        total[g, h] += value[n]
+        count[g, h] += more[n]
+
+
+@kernel()
+def add_rows(
+    row: I32, other: I32, value: F64, more: F64, back: F64, cluster: I32, offset: F64, total: F64, count: F64
+) -> None:
+    """Add the known pairs to the sums of each row in each cluster of the other side."""
+    for n in range(value.size):
+        h = cluster[other[n]]
+        total[row[n], h] += value[n] + more[n] * (back[n] + offset[h])
+        count[row[n], h] += more[n]
+
+
+@kernel()
+def known_errors(
+    user: I32, item: I32, value: F64, more: F64, back: F64, user_cluster: I32, item_cluster: I32, cell: F64
+) -> Scalar:
+    """Squared errors of the known pairs, minus what these pairs are in the background."""
+    found = 0.0
+    for n in range(value.size):
+        b = back[n] - cell[user_cluster[user[n]], item_cluster[item[n]]]
+        found += (value[n] + b) ** 2 - (1.0 - more[n]) * b**2
+    return found

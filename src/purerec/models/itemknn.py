@@ -31,11 +31,11 @@ class ItemKNNConfig(Config):
 
     neighbors: int = Field(default=100, ge=1, le=100_000)
     """Items whose similarity to an item is kept."""
-    shrinkage: float = Field(default=50.0, ge=0, le=1e6)
-    """Added to the product of the norms: similarities that rest on few people count less."""
+    shrinkage: float = Field(default=10.0, ge=0, le=1e6)
+    """Added to the product of the norms, in people: similarities that rest on fewer count little."""
     person_weight: Literal["equal", "idf"] = "idf"
-    """What a person counts in the similarity. idf: log(n_items / their positives), so that those who like
-    everything count little."""
+    """What a person counts in the similarity. idf: (log(n_items / their positives))^2, so that those who like
+    everything count little; scaled to 1 in the mean."""
     asymmetry: float = Field(default=0.25, ge=0, le=1)
     """a of |x_i|^(2a) |x_j|^(2-2a) in the place of the norms' product, i the item to score (Aiolli, 2013): .5 is the
     cosine, less lets popular items through."""
@@ -95,8 +95,9 @@ class ItemKNN(Recommender):
 def _weighted(x: Any, how: str) -> Any:
     if how == "idf":
         counts = np.diff(x.indptr)
+        weight = np.repeat(np.log((x.shape[1] + 1) / np.maximum(counts, 1)), counts)
         x = x.copy()
-        x.data = np.repeat(np.log((x.shape[1] + 1) / np.maximum(counts, 1)), counts).astype(np.float32)
+        x.data = (weight / np.sqrt(np.mean(weight**2))).astype(np.float32)
     return x
 
 

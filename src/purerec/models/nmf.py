@@ -134,6 +134,7 @@ class Multiplication:
         found = {name: vectors[:, : self.dim].copy() for name, vectors in self.vectors.items()}
         if self.config.target == "binary":
             found["user"] = with_strangers(found["user"], self.pairs["user"] > 0)
+        found |= {f"{name}_pairs": pairs for name, pairs in self.pairs.items()}
         return found | {"mean": np.array([self.mean], dtype=np.float32)}
 
     def state(self) -> State:

@@ -26,19 +26,18 @@ class FactorConfig(RatingConfig, EpochConfig):
 class FactorRatingModel(EpochModel, RatingModel):
     """Base of SVD, PMF and NMF: target(u, i) = mean + user_bias + item_bias + p_u.q_i, or only the last term.
 
-    With ratings, a user or item without known pairs has a vector of zeros.
+    With ratings, a user or item without known pairs has a vector of zeros; `user_pairs` and `item_pairs` count them.
     """
 
     config: FactorConfig
 
     def _predict(self, user_idx: I64, item_idx: I64) -> F32:
         p = self._params
-        user, item = p["user"][user_idx], p["item"][item_idx]
-        found: F32 = np.einsum("nd,nd->n", user, item)
+        found: F32 = np.einsum("nd,nd->n", p["user"][user_idx], p["item"][item_idx])
         if "item_bias" in p:
             found += p["user_bias"][user_idx] + p["item_bias"][item_idx] + p["mean"]
-        else:
-            found[~(user.any(axis=1) & item.any(axis=1))] = p["mean"][0]
+        elif self.config.target == "rating":  # of whom or what nothing is known need not be disliked
+            found[(p["user_pairs"][user_idx] == 0) | (p["item_pairs"][item_idx] == 0)] = p["mean"][0]
         return found
 
     def _score(self, user_idx: I64) -> F32:

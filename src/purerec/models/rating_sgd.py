@@ -173,6 +173,9 @@ class Descent:
         if self.config.target == "binary":
             found["user"] = with_strangers(found["user"], self.feed.user_pairs > 0)
         found["mean"] = np.array([self.feed.mean], dtype=np.float32)
+        found["user_pairs"], found["item_pairs"] = (
+            pairs.astype(np.float32) for pairs in (self.feed.user_pairs, self.feed.item_pairs)
+        )
         if self.biased:
             found |= {name: self.arrays[name].copy() for name in ("user_bias", "item_bias")}
         return found

@@ -47,8 +47,8 @@ class SlopeOneConfig(RatingConfig):
     unlabeled_ratio: float = Field(default=0.1, gt=0, le=1000)
     """Unlabeled pairs drawn per positive of a user, once (binary only)."""
     shrinkage: float = Field(default=1000.0, ge=0, le=1e9)
-    """So many comparisons that say nothing (0 for binary targets, the person's mean for ratings) join the average; 0 for
-    ratings: none do."""
+    """So many comparisons that say nothing (0 for binary targets, the person's mean for ratings) join the average.
+    None do by default for ratings."""
     memory_mb: float = Field(default=1024.0, ge=0)
     """The most that the two matrices between all items may take; above, scoring is slower."""
 
