@@ -198,7 +198,7 @@ class Comparison:
     def headings(self) -> list[str]:
         names = list(next(iter(self.results.values()))[0].evaluation.metrics)
         beside = [f"paper's {self.metric}"] if self._paper() else []
-        return ["model", *names, f"± {self.metric}", *beside, "fit s", "peak MB"]
+        return ["model", *names, f"± {self.metric}", *beside, "fit s", "peak MB so far"]
 
     def rows(self) -> list[list[Any]]:
         printed = self._paper()

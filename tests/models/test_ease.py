@@ -75,3 +75,9 @@ def test_the_row_of_ml_100k(data_dir):
     parts = pr.split(pr.read(data_dir / "ml-100k" / "u.data", positive_rating=4, name="ml-100k"), "u1", valid=False)
     found = pr.evaluate(EASE(regularization=500).fit(parts.train), parts).metrics
     assert [round(found[name], 4) for name in ("P@5", "NDCG@5", "MAP", "MRR")] == [0.4167, 0.4572, 0.2837, 0.6835]
+
+
+def test_data_without_positives_is_refused_in_words():
+    data = pr.Interactions.from_columns([0, 1], [0, 1], rating=[1, 2], positive_rating=4)
+    with pytest.raises(DataError, match="lower the rating"):
+        EASE().fit(data)

@@ -7,6 +7,7 @@ import pytest
 
 import purerec as pr
 from conftest import need
+from purerec.errors import DataError
 from purerec.models import itemknn
 from purerec.models.itemknn import ItemKNN
 
@@ -92,3 +93,9 @@ def test_shrinkage_takes_down_what_rests_on_few():
 def test_somebody_without_positives_gets_popular_items():
     data = pr.Interactions.from_columns([0, 0, 1, 2], [0, 1, 1, 2], rating=[5, 5, 5, 1], positive_rating=4)
     np.testing.assert_array_equal(ItemKNN().fit(data).score([2])[0], data.positives.item_counts)
+
+
+def test_data_without_positives_is_refused_in_words():
+    data = pr.Interactions.from_columns([0, 1], [0, 1], rating=[1, 2], positive_rating=4)
+    with pytest.raises(DataError, match="lower the rating"):
+        ItemKNN().fit(data)

@@ -212,6 +212,7 @@ PEERS = {
 """Its name there and the settings there and here: Surprise's defaults, but one start of co-clustering, not five."""
 
 
+@pytest.mark.slow
 @every_model
 def test_ratings_agree_with_surprise_and_are_had_sooner(name, u1):
     need("surprise")

@@ -27,11 +27,11 @@ from pydantic import Field
 from purerec.compiled import Scalar, kernel
 from purerec.interactions import F32, I32, I64, Interactions, Mask
 from purerec.models.base import State
+from purerec.models.checks import need_positives
 from purerec.models.ratings import (
     RatingConfig,
     RatingModel,
     Targets,
-    need_positives,
     positive_targets,
     rating_scale,
     rating_targets,

@@ -21,6 +21,7 @@ from pydantic import Field
 from purerec.errors import ConfigError, DataError
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Config, Recommender, State
+from purerec.models.checks import need_positives
 from purerec.training import Run
 
 _BLOCK = 1024
@@ -50,7 +51,7 @@ class EASE(Recommender):
                 f"ease needs {needed_mb:,.0f} MB for {train.n_items:,} items, and memory_mb is "
                 f"{self.config.memory_mb:,.0f}: raise it, drop rare items, or use ials"
             )
-        self._liked = train.positives.to_scipy()
+        self._liked = need_positives(train).to_scipy()
         weights = _products(self._liked)
         weights[np.diag_indices_from(weights)] += np.float32(self.config.regularization)
         _invert(weights)

@@ -13,8 +13,8 @@ operations. Use it where EASE has too many items, or as a strong quick start: te
 
 Why not implicit's AlternatingLeastSquares: it has one penalty for all rows (nu = 0), which is what Rendle et al.
 found to hold iALS back (on ML-100k the search here agrees); its default solver is approximate (three steps of
-conjugate gradients), its exact one slower than this; and it would be a compiled dependency for a hundred
-lines. tests/models/test_ials.py holds one to the other.
+conjugate gradients; from a width of 64 on it is the quicker one), its exact one slower than this; and it would be a
+compiled dependency for a hundred lines. tests/models/test_ials.py holds one to the other.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pydantic import Field
 
 from purerec.compiled import Scalar, kernel
 from purerec.engines.vectors import LANES, load, splat, store, total
-from purerec.errors import DataError
 from purerec.interactions import F32, I32, I64, Csr, Interactions
+from purerec.models.checks import need_positives
 from purerec.models.epochs import EpochConfig, EpochModel, with_strangers
 from purerec.models.sizes import default_dim
 from purerec.randomness import generator
@@ -67,11 +67,7 @@ class IALS(EpochModel):
     config: IALSConfig
 
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        if not train.n_positives:
-            raise DataError(
-                f"'{train.name}' has no positives to learn from; lower the rating that counts as positive"
-            )
-        fitting = Alternation(self.config, train.positives, seed)
+        fitting = Alternation(self.config, need_positives(train), seed)
         self._train(fitting, train, valid, seed, run, remedy="raise regularization")
 
     def _score_history(self, item_idx: I32) -> F32:

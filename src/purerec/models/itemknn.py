@@ -3,13 +3,14 @@
 Sarwar, Karypis, Konstan, Riedl (2001), Item-Based Collaborative Filtering Recommendation Algorithms; shrinkage
 as in Bell and Koren (2007).
 
-    s(i, j) = x_i.x_j / (|x_i| |x_j| + shrinkage),   score(u, i) = sum of s(i, j) over u's items j
-                                                                   among the `neighbors` most similar to i
+    s(i, j) = x_i.x_j / (|x_i|^(2a) |x_j|^(2 - 2a) + shrinkage),   a = asymmetry, the cosine at 1/2
+    score(u, i) = sum of s(i, j) over u's items j among the `neighbors` most similar to i
 
-x_i is the column of item i in the matrix of positives. That is all there is for implicit feedback: with ratings one
-would divide by the sum of the similarities, which here would only reward items without neighbours. The cost is that
-of a sparse X'X, the sum over users of (number of positives)^2, in blocks of bounded memory; 8 bytes are kept for each
-of n_items * neighbors. Use it to explain: each recommendation is the items it comes from.
+x_i is the column of item i in the matrix of positives, in which a person may count the less, the more they like. That
+is all there is for implicit feedback: with ratings one would divide by the sum of the similarities, which here would
+only reward items without neighbours. The cost is that of a sparse X'X, the sum over users of (number of positives)^2,
+in blocks of bounded memory; 8 bytes are kept for each of n_items * neighbors. Use it to explain: each recommendation
+comes from a few items that the person knows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pydantic import Field
 
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Config, Recommender, State
+from purerec.models.checks import need_positives
 from purerec.training import Run
 
 _BLOCK_MB = 16
@@ -50,7 +52,7 @@ class ItemKNN(Recommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         config = self.config
-        self._liked = train.positives.to_scipy()
+        self._liked = need_positives(train).to_scipy()
         x = _weighted(self._liked, config.person_weight)
         by_item = x.T.tocsr()
         squared = np.asarray(by_item.power(2).sum(axis=1), dtype=np.float32)

@@ -27,9 +27,10 @@ from purerec.compiled import Scalar, kernel
 from purerec.engines.vectors import LANES, load, splat, store, total
 from purerec.errors import DataError
 from purerec.interactions import F32, I32, I64, Interactions
+from purerec.models.checks import need_positives
 from purerec.models.epochs import with_strangers
 from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
-from purerec.models.ratings import need_positives, rating_scale, rating_targets, unlabeled_weight
+from purerec.models.ratings import rating_scale, rating_targets, unlabeled_weight
 from purerec.models.sizes import default_dim
 from purerec.randomness import generator
 from purerec.training import Record, Run, State
@@ -42,9 +43,9 @@ class NMFConfig(FactorConfig):
 
     unlabeled_ratio: float = Field(default=16.0, gt=0, le=1000)
     """Weight of all unlabeled pairs of a user together, for each positive of theirs (binary only)."""
-    regularization: float = Field(default=0.015, ge=0, le=1e6)
+    regularization: float = Field(default=0.018, ge=0, le=1e6)
     """L2 on the vectors at each known pair (0.06 for ratings)."""
-    epochs: int = Field(default=100, ge=0, le=100_000)
+    epochs: int = Field(default=200, ge=0, le=100_000)
     """Steps for all users, then for all items (50 for ratings)."""
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from purerec.interactions import F32
+from purerec.models.rating_factors import F64
 from purerec.models.rating_sgd import SgdConfig, SgdModel
 
 
@@ -42,7 +43,7 @@ class PMF(SgdModel):
     def biased(self) -> bool:
         return False
 
-    def decay(self, n_pairs: np.ndarray) -> F32:
+    def decay(self, n_pairs: F64) -> F32:
         shared = np.maximum(n_pairs, 1) if self.config.penalty == "frobenius" else np.ones(len(n_pairs))
         return (self.config.regularization / shared).astype(np.float32)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated
 
 import numpy as np
@@ -62,9 +63,9 @@ class FactorRatingModel(EpochModel, RatingModel):
         system[np.diag_indices_from(system)] += self._penalty(weight.sum()) + 1e-9
         return (items @ self._solve(system, items.T @ (weight * (value - offset))) + offset).astype(np.float32)
 
+    @abstractmethod
     def _penalty(self, n: float) -> float:
         """L2 on the vector of a person with n pairs."""
-        raise NotImplementedError
 
     def _solve(self, system: F64, right: F64) -> F64:
         return np.linalg.solve(system, right).astype(np.float64, copy=False)

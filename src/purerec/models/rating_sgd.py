@@ -11,6 +11,7 @@ each epoch; with binary targets the unlabeled pairs are drawn anew, too.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -19,9 +20,10 @@ from pydantic import Field
 from purerec.compiled import Scalar, kernel
 from purerec.engines.vectors import LANES, load, store, total
 from purerec.interactions import F32, I32, I64, Csr, Interactions
+from purerec.models.checks import need_positives
 from purerec.models.epochs import with_strangers
 from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
-from purerec.models.ratings import Targets, need_positives, rating_scale, rating_targets, unlabeled_weight
+from purerec.models.ratings import Targets, rating_scale, rating_targets, unlabeled_weight
 from purerec.models.sizes import default_dim
 from purerec.randomness import generator, key64
 from purerec.sampling import Tables, UnlabeledSampler, draw_items
@@ -62,13 +64,13 @@ class SgdModel(FactorRatingModel):
         remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization"
         self._train(Descent(self, feed, seed), train, valid, seed, run, remedy=remedy)
 
+    @abstractmethod
     def biased(self) -> bool:
         """Whether there is a mean and a bias of users and items."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decay(self, n_pairs: F64) -> F32:
         """(n_rows,) the penalty at each pair of rows that have so many."""
-        raise NotImplementedError
 
 
 class Weights(NamedTuple):

@@ -3,8 +3,8 @@
     target="binary"     a positive is 1, an unlabeled pair that was drawn is 0: for ranking all items
     target="rating"     the ratings of all rows, also of those that are no positives: for guessing ratings
 
-A model of ratings knows nothing about what people choose to rate, and ranks badly: on ML-100k it finds next to
-none of the held-out items. That is what the literature's rows of rating predictors in rankings suffer from.
+A model of ratings knows nothing about what people choose to rate, and ranks badly: on ML-100k it finds hardly any
+of the held-out items. `predict` is what it is for.
 """
 
 from __future__ import annotations
@@ -103,12 +103,6 @@ def rating_scale(train: Interactions, targets: Targets | None) -> F32:
     liked = train.rating[train.is_positive]
     values = targets.value
     return np.array([values.min(), values.max(), (liked if len(liked) else values).mean()], dtype=np.float32)
-
-
-def need_positives(train: Interactions) -> Csr:
-    if not train.n_positives:
-        raise DataError(f"'{train.name}' has no positives to learn from; lower the rating that counts as positive")
-    return train.positives
 
 
 def positive_targets(positives: Csr) -> Targets:

@@ -6,9 +6,10 @@ Lemire, Maclachlan (2005), Slope One Predictors for Online Rating-Based Collabor
     r(u, i) = sum of c(i, j) (dev(i, j) + r_uj) over u's items j other than i, divided by the sum of the c(i, j)
 
 For implicit feedback a positive is 1 and unlabeled pairs, drawn once, are 0. With all of them instead of a draw every
-c(i, j) would be the number of users and r(u, i) popularity but for a constant: that is the paper's row for SlopeOne,
-which repeats the row of ItemPop. A sparse draw leaves c(i, j) to the positives, and shrinkage towards 0 ranks down
-items that rest on few comparisons.
+c(i, j) would be the number of users, and r(u, i) popularity but for a constant: the likely reason why the paper's row
+for SlopeOne repeats that of ItemPop. A sparse draw leaves c(i, j) to the positives, and shrinkage towards 0 ranks
+down items that rest on few comparisons. What validation preferred, few zeros and much shrinkage, is not far from
+counting how often i was liked together with u's items: differences say little more about ones and zeros.
 
 All of it is sparse matrix products: with the targets R and the mask M of known pairs, c = M'M and c dev = R'M - M'R.
 They cost the sum over users of (number of items)^2 and 8 n_items^2 bytes (ML-1M: 110 MB). Where that is more than
@@ -24,11 +25,11 @@ from pydantic import Field
 
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import State
+from purerec.models.checks import need_positives
 from purerec.models.ratings import (
     RatingConfig,
     RatingModel,
     binary_targets,
-    need_positives,
     rating_scale,
     rating_targets,
     unlabeled_weight,

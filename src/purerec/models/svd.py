@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from purerec.interactions import F32
+from purerec.models.rating_factors import F64
 from purerec.models.rating_sgd import SgdConfig, SgdModel
 
 
@@ -40,7 +41,7 @@ class SVD(SgdModel):
     def biased(self) -> bool:
         return True
 
-    def decay(self, n_pairs: np.ndarray) -> F32:
+    def decay(self, n_pairs: F64) -> F32:
         return np.full(len(n_pairs), self.config.regularization, dtype=np.float32)
 
     def _penalty(self, n: float) -> float:
