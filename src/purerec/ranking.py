@@ -136,8 +136,9 @@ def ranks(
     pairs = ptr, idx, other_ptr, other_idx, place_of, pool is not None
 
     factors = _factors(model, shape)
-    if pool is None and _is_one_list(model):
-        return _ranks_in_one_list(model, rows, ptr, idx, other_ptr, other_idx, place_of)
+    if factors is not None and pool is None and _is_one_list(factors):
+        values = _ranks_in_one_list(model.name, factors[2], ptr, idx, other_ptr, other_idx, place_of)
+        return Ranks(rows, np.append(ptr[rows], len(idx)), values)
     with _Workers(model.name, threads, factors) as workers:
         if factors is not None:
             slabs = _Slabs.of(factors, model.name, order, memory_mb)
@@ -151,32 +152,27 @@ def ranks(
     return Ranks(rows, np.append(ptr[rows], len(idx)), count)
 
 
-def _is_one_list(model: Scorer) -> bool:
+def _is_one_list(factors: tuple[F32, F32, F32]) -> bool:
     """Whether everybody gets the same list: user vectors of zeros leave the item bias alone."""
-    factors = model.factors()
-    return factors is not None and factors.item_bias is not None and not factors.users.any()
+    return not factors[0].any()
 
 
 def _ranks_in_one_list(
-    model: Scorer, rows: I64, ptr: I64, idx: I32, excluded_ptr: I64, excluded_idx: I32, place_of: I32
-) -> Ranks:
-    """Ranks where all users share one list: its position, less the user's excluded items that stand before it."""
-    factors = model.factors()
-    assert factors is not None
-    assert factors.item_bias is not None
-    if not np.isfinite(factors.item_bias).all():
-        raise ScoreError(f"{model.name} gave scores that are not finite; they cannot be ranked")
+    name: str, bias: F32, ptr: I64, idx: I32, excluded_ptr: I64, excluded_idx: I32, place_of: I32
+) -> I32:
+    """Ranks where all users share one list: the position in it, less the user's excluded items that stand before."""
+    if not np.isfinite(bias).all():
+        raise ScoreError(f"{name} gave scores that are not finite; they cannot be ranked")
     n_users, n_items = len(ptr) - 1, len(place_of)
     position = np.empty(n_items, dtype=np.int64)
-    position[np.lexsort((place_of, -factors.item_bias))] = np.arange(n_items)
+    position[np.lexsort((place_of, -bias))] = np.arange(n_items)
     users = np.arange(n_users, dtype=np.int64)
     before = np.sort(np.repeat(users, np.diff(excluded_ptr)) * n_items + position[excluded_idx])
     # Sorted by user, then by position: the ranks of each user come out ascending.
     wanted = np.sort(np.repeat(users, np.diff(ptr)) * n_items + position[idx])
     owner = wanted // n_items
     skipped = np.searchsorted(before, wanted) - excluded_ptr[owner]
-    values = (wanted - owner * n_items + 1 - skipped).astype(np.int32)
-    return Ranks(rows, np.append(ptr[rows], len(idx)), values)
+    return (wanted - owner * n_items + 1 - skipped).astype(np.int32)
 
 
 def top_k(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +127,6 @@ def _pooled_tests(results: Mapping[str, list[Evaluation]], baseline: str, metric
 
 def _pool(runs: list[Evaluation], metric: str) -> Evaluation:
     """People of several worlds as the people of one."""
-    from dataclasses import replace
-
     values = np.concatenate([run.per_user[metric] for run in runs])
     return replace(
         runs[0],
