@@ -172,7 +172,8 @@ def _ranks_in_one_list(
     wanted = np.sort(np.repeat(users, np.diff(ptr)) * n_items + position[idx])
     owner = wanted // n_items
     skipped = np.searchsorted(before, wanted) - excluded_ptr[owner]
-    return (wanted - owner * n_items + 1 - skipped).astype(np.int32)
+    values: I32 = (wanted - owner * n_items + 1 - skipped).astype(np.int32)
+    return values
 
 
 def top_k(
