@@ -88,7 +88,7 @@ def test_scores_are_the_generators_outputs(based):
     game = CFGANGame(model, data.positives, seed=0)
     game.epoch(0)
     model.fit(data, seed=0)
-    model._network = game.engine.network()
+    model._params = game.parameters()
     with torch.no_grad():
         out = game.engine.generator(torch.from_numpy(game.engine.matrix.toarray())).numpy()
     np.testing.assert_allclose(model.score(np.arange(20)), out if based == "user" else out.T, atol=1e-5)

@@ -81,10 +81,10 @@ def test_walks_end_where_the_tree_says():
     params = made_up()
     made = game(params, d_bias=np.zeros(5), generator_rate=1e-9, walks=5_000)
     counts = np.zeros(5)
-    made._pass("generator", "test", 1e-9, np.zeros(3))
+    made.play("generator", "test", 1e-9, np.zeros(3))
     # The walks of the last root are still there; find a pass in which that was root 0.
     for number in range(100):
-        made._pass("generator", f"{number}", 1e-9, np.zeros(3))
+        made.play("generator", f"{number}", 1e-9, np.zeros(3))
         if made._walks.order[-1] == 0:
             counts += np.bincount(made._walks.ends, minlength=5)
             if counts.sum() >= 15_000:
@@ -106,7 +106,7 @@ def test_the_policy_gradient_climbs_the_expected_reward():
     climbed = {name: np.zeros_like(value) for name, value in params.items()}
     for number in range(times):
         made = game(params, d_bias=d, walks=200)
-        made._pass("generator", f"{number}", rate, np.zeros(3))
+        made.play("generator", f"{number}", rate, np.zeros(3))
         for name, value in made.engine.state().items():
             climbed[name] += (value - params[name].astype(np.float32)) / rate / times
     for name, value in params.items():
@@ -119,7 +119,7 @@ def test_the_policy_gradient_climbs_the_expected_reward():
 
 def test_nodes_with_many_neighbours_are_cut_to_distinct_ones():
     made = game(made_up(), branching=2, walks=200)
-    made._pass("generator", "test", 1e-9, np.zeros(3))
+    made.play("generator", "test", 1e-9, np.zeros(3))
     w = made._walks
     steps = [s for s in range(w.node.size) if w.node[s] >= 0]
     assert steps
@@ -133,7 +133,7 @@ def test_the_discriminator_learns_the_edges():
     made = game(made_up(), discriminator_rate=0.2)
     sums = [np.zeros(2) for _ in range(60)]
     for number, found in enumerate(sums):
-        made._pass("discriminator", f"{number}", 0.2, found)
+        made.play("discriminator", f"{number}", 0.2, found)
     assert sums[-1][0] / sums[-1][1] < sums[0][0] / sums[0][1]
 
 

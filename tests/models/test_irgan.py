@@ -52,7 +52,7 @@ def test_the_policy_gradient_climbs_the_expected_reward(mode, positive_share):
         return share @ reward / share.sum()
 
     sums = np.zeros(2)
-    made._generator_pass("test", sums)
+    made.play("generator", "test", made.config.generator_rate, sums)
     after = made.engine.state()
     assert sums[0] == pytest.approx(expected(), abs=0.01)
     for name, key in (("user", "user"), ("item", "item"), ("bias", "item_bias")):
@@ -71,7 +71,7 @@ def test_fakes_are_drawn_from_the_softmax():
         positives, user=np.zeros((n_users, 2)), bias=bias, d_bias=np.zeros(N_ITEMS), temperature=0.7,
         discriminator_rate=1e-7,
     )  # fmt: skip
-    made._discriminator_pass("test", np.zeros(2))
+    made.play("discriminator", "test", made.config.discriminator_rate, np.zeros(3))
     # D is 1/2 everywhere, so each positive moves its bias by half the rate up, each fake by as much down.
     moved = unpack(made.discriminator, 2)["item_bias"].astype(float) / 0.5e-7
     counts = -moved + np.array([n_users, 0, 0, 0, 0, 0])
@@ -87,7 +87,7 @@ def test_the_discriminator_follows_autograd(mode):
     # The generator is sure of item 0, so that the one fake beside the one positive, item 1, is known.
     made = game(Csr.of([0], [1], (1, 3)), bias=[200.0, 0, 0], mode=mode, discriminator_rate=0.3)
     start = unpack(made.discriminator, 2)
-    made._discriminator_pass("test", np.zeros(2))
+    made.play("discriminator", "test", made.config.discriminator_rate, np.zeros(3))
     p = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in start.items()}
 
     def d(item):

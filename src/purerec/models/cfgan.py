@@ -21,19 +21,19 @@ rivals. Needs torch (extra `torch`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from purerec.errors import DataError
 from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.base import Config, Recommender, State
-from purerec.models.factor_model import fold_in_pairwise, scheduled
+from purerec.models.base import State
+from purerec.models.checks import need_positives
+from purerec.models.epochs import EpochConfig, EpochModel, Schedule, scheduled
+from purerec.models.factor_model import fold_in_pairwise
 from purerec.ranking import Factors
-from purerec.training import History, Record, Run, train
+from purerec.training import Record, Run
 
 if TYPE_CHECKING:
     from purerec.engines.cfgan_engine import CFGANSettings
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _FOLD_REGULARIZATION = 0.02
 
 
-class CFGANConfig(Config):
+class CFGANConfig(EpochConfig):
     """Settings of CFGAN."""
 
     variant: Literal["zr", "pm", "zp"] = "zr"
@@ -70,66 +70,25 @@ class CFGANConfig(Config):
     """Of the generator's Adam, at the start."""
     discriminator_rate: float = Field(default=6e-4, gt=0, le=1)
     """Of the discriminator's Adam, at the start."""
-    schedule: Literal["steps", "cosine", "constant"] = "cosine"
+    schedule: Schedule = "cosine"
     """cosine: both rates fall to zero over the epochs; steps: a fifth after two thirds of the epochs, a twenty-fifth
     after eight ninths."""
     regularization: float = Field(default=3e-5, ge=0, le=100)
     """L2 on the weights of both networks."""
-    metric: str = "P@5"
-    """What is measured on validation data, if there is any."""
-    validate_every: int = Field(default=5, ge=1)
-    """Epochs between validations."""
-    patience: Annotated[int, Field(ge=1)] | None = None
-    """Stop when so many validations in a row were no better, and go back to the best. None: never."""
 
 
-class CFGAN(Recommender):
+class CFGAN(EpochModel):
     """Adversarial autoencoder of purchase vectors."""
 
     name: ClassVar[str] = "cfgan"
     config_class = CFGANConfig
     config: CFGANConfig
-    history: History | None = None
 
     # ------------------------------------------------------------------ fitting
 
     def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        if not log.n_positives:
-            raise DataError("there is no positive to learn from; lower positive_rating or give more data")
-        game = CFGANGame(self, log.positives, seed)
-        self.history = train(
-            game,
-            epochs=self.config.epochs,
-            run=run,
-            identity={
-                "model": self.name,
-                "settings": self.config.model_dump(mode="json"),
-                "seed": seed,
-                "data": log.fingerprint,
-            },
-            validate=self._validator(game, log, valid),
-            metric=self.config.metric,
-            validate_every=self.config.validate_every,
-            patience=self.config.patience if valid is not None else None,
-        )
-        self._network = game.engine.network()
-
-    def _validator(
-        self, game: CFGANGame, log: Interactions, valid: Interactions | None
-    ) -> Callable[[], float] | None:
-        if valid is None or not valid.n_positives:
-            return None
-        from purerec.evaluating import evaluate
-        from purerec.splitting import Split
-
-        split = Split(log, None, valid)
-
-        def validate() -> float:
-            self._network = game.engine.network()
-            self._remember(log, 0, 0.0)
-            return evaluate(self, split, metrics=(self.config.metric,)).metrics[self.config.metric]
-
-        return validate
+        remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or discriminator_rate"
+        self._train(CFGANGame(self, need_positives(log), seed), log, valid, seed, run, remedy=remedy)
 
     def _settings(self) -> CFGANSettings:
         from purerec.engines.cfgan_engine import CFGANSettings
@@ -152,13 +111,13 @@ class CFGAN(Recommender):
     # ------------------------------------------------------------------ scoring
 
     def factors(self) -> Factors | None:
-        n = self._network
+        n = self._params
         if self.config.based == "user":
             return Factors(n["hidden"], n["out_weight"], n["out_bias"])
         return Factors(n["out_weight"], n["hidden"])  # the bias is the user's, and ranks nothing
 
     def _score(self, user_idx: I64) -> F32:
-        n = self._network
+        n = self._params
         if self.config.based == "user":
             scores: F32 = n["hidden"][user_idx] @ n["out_weight"].T + n["out_bias"]
         else:
@@ -168,7 +127,7 @@ class CFGAN(Recommender):
     def _score_history(self, item_idx: I32) -> F32:
         """User-based: the generator on the history. Item-based, where the output has no unit for a new person: the
         weights of such a unit, fitted to the history over the items' hidden layer (`fold_in_pairwise`)."""
-        n = self._network
+        n = self._params
         if self.config.based == "user":
             hidden = np.tanh(n["in_weight"][:, item_idx].sum(1) + n["in_bias"])
             scores: F32 = n["out_weight"] @ hidden + n["out_bias"]
@@ -176,13 +135,6 @@ class CFGAN(Recommender):
             no_bias = np.zeros(len(n["hidden"]), np.float32)
             scores = n["hidden"] @ fold_in_pairwise(n["hidden"], no_bias, item_idx, _FOLD_REGULARIZATION)
         return scores
-
-    def _state(self) -> State:
-        return dict(self._network)
-
-    def _set_state(self, state: State) -> None:
-        names = ("in_weight", "in_bias", "out_weight", "out_bias", "hidden")
-        self._network = {name: np.asarray(state[name], dtype=np.float32) for name in names}
 
 
 class CFGANGame:
@@ -207,6 +159,10 @@ class CFGANGame:
             "discriminator_loss": d_loss,
             "learning_rate": factor * self.config.learning_rate,
         }
+
+    def parameters(self) -> State:
+        """The generator's weights, and its hidden layer for every vector: all that scoring needs."""
+        return dict(self.engine.network())
 
     def state(self) -> State:
         return self.engine.state()

@@ -14,16 +14,16 @@ from pydantic import Field
 from purerec.engines.game import Engine, GameSettings, Params
 from purerec.errors import ConfigError
 from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.base import Config, Recommender, State
+from purerec.models.base import Config, State
+from purerec.models.epochs import EpochConfig, EpochModel, Schedule, mean_norms, scheduled
 from purerec.models.folding import fold_in
+from purerec.models.sizes import default_dim
 from purerec.ranking import Factors
 from purerec.sampling import unlabeled_needed
-from purerec.training import History, Record, Run, train
-
-Share = Annotated[float, Field(ge=0, le=1)]
+from purerec.training import Record, Run
 
 
-class DiscriminatorConfig(Config):
+class DiscriminatorConfig(EpochConfig):
     """Settings of a discriminator."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
@@ -45,8 +45,9 @@ class DiscriminatorConfig(Config):
     """Positives per step."""
     learning_rate: float = Field(default=1e-2, gt=0, le=10)
     """Of Adam, at the start."""
-    schedule: Literal["steps", "cosine", "constant"] = "cosine"
-    """steps: a fifth of the rate after two thirds of the epochs, a twenty-fifth after eight ninths."""
+    schedule: Schedule = "cosine"
+    """cosine: the rate falls to zero; steps: a fifth of it after two thirds of the epochs, a twenty-fifth after eight
+    ninths."""
     regularization: Annotated[float, Field(ge=0, le=1e6)] | None = None
     """L2 on the embeddings of sampled pairs, relative to the weight of a positive. None: 0.65 / sqrt(positives per
     user), which is near the best on validation data of ML-100k, ML-1M and Yelp: sparser data needs more of it."""
@@ -54,22 +55,17 @@ class DiscriminatorConfig(Config):
     """Deviation of the random start of the embeddings."""
     epsilon: float = Field(default=1e-8, gt=0, le=1)
     """Of Adam. The objective is divided by the prior, so that this stays small against the gradients."""
-    metric: str = "P@5"
-    """What is measured on validation data, if there is any."""
-    validate_every: int = Field(default=5, ge=1)
-    """Epochs between validations."""
-    patience: Annotated[int, Field(ge=1)] | None = None
-    """Stop when so many validations in a row were no better, and go back to the best. None: never."""
     engine: Literal["auto", "cpu", "torch"] = "auto"
     """cpu: compiled kernels; torch: autograd, any scorer, GPU. auto: cpu if it has the scorer."""
 
 
-class DiscriminatorModel(Recommender):
+class DiscriminatorModel(EpochModel):
     """Base of GMF, PUGMF and PURE."""
 
     risk: ClassVar[Literal["pu", "nnpu", "pn"]] = "pu"
     config: DiscriminatorConfig
-    history: History | None = None
+    _start: Params | None = None
+    """Parameters to start from instead of random ones"""
 
     def __init__(self, config: Config | None = None, *, scorer_module: Any = None, **settings: Any) -> None:
         """`scorer_module`: a torch module from (n, d) and (n, d) embeddings to (n,) logits, in place of `scorer`."""
@@ -80,58 +76,15 @@ class DiscriminatorModel(Recommender):
 
     # ------------------------------------------------------------------ fitting
 
-    def _fit(self, train_log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        self._train(train_log, valid, seed, run, start=None)
-
-    def _train(
-        self, log: Interactions, valid: Interactions | None, seed: int, run: Run, start: Params | None
-    ) -> None:
-        settings = self._settings(log.positives)
-        game = DiscriminatorGame(self, log.positives, settings, seed, start)
-        validate = None
-        if valid is not None and valid.n_positives:
-            validate = self._validator(game, log, valid)
-        identity = {
-            "model": self.name,
-            "settings": self.config.model_dump(mode="json"),
-            "seed": seed,
-            "data": log.fingerprint,
-        }
-        self.history = train(
-            game,
-            epochs=self._epochs(),
-            run=run,
-            identity=identity,
-            validate=validate,
-            metric=self.config.metric,
-            validate_every=self.config.validate_every,
-            patience=self.config.patience if validate is not None else None,
-            remedy=f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization",
-        )
-        self._params = game.parameters()
-
-    def _validator(self, game: DiscriminatorGame, log: Interactions, valid: Interactions) -> Any:
-        from purerec.evaluating import evaluate
-        from purerec.splitting import Split
-
-        split = Split(log, None, valid)
-
-        def validate() -> float:
-            self._params = game.parameters()
-            self._remember(log, 0, 0.0)
-            return evaluate(self, split, metrics=(self.config.metric,)).metrics[self.config.metric]
-
-        return validate
-
-    def _epochs(self) -> int:
-        return self.config.epochs
+    def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        game = DiscriminatorGame(self, log.positives, self._settings(log.positives), seed, self._start)
+        remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization"
+        self._train(game, log, valid, seed, run, remedy=remedy)
 
     def _settings(self, positives: Csr) -> GameSettings:
         config = self.config
-        n = positives.shape[0]
-        dim = config.dim if config.dim is not None else 5 if n <= 2_000 else 8 if n <= 10_000 else 16
         return GameSettings(
-            dim=dim,
+            dim=config.dim if config.dim is not None else default_dim(positives.shape[0]),
             scorer=config.scorer,
             risk=self._risk(),
             prior=config.prior,
@@ -168,12 +121,7 @@ class DiscriminatorModel(Recommender):
 
     def learning_rate(self, number: int) -> float:
         """The rate of an epoch under the schedule."""
-        config, done = self.config, number / max(1, self._epochs())
-        if config.schedule == "cosine":
-            return config.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
-        if config.schedule == "steps":
-            return config.learning_rate * (1.0 if done < 2 / 3 else 0.2 if done < 8 / 9 else 0.04)
-        return config.learning_rate
+        return scheduled(self.config.schedule, self.config.learning_rate, number, self.config.epochs)
 
     # ------------------------------------------------------------------ scoring
 
@@ -245,12 +193,6 @@ class DiscriminatorModel(Recommender):
                 row[:] = module(users[int(user)].expand(len(items), -1), items).numpy()
         return out + self._params["bias"]
 
-    def _state(self) -> State:
-        return dict(self._params)
-
-    def _set_state(self, state: State) -> None:
-        self._params = dict(state)
-
 
 class DiscriminatorGame:
     """The discriminator (and generators) of one fit, as `training` wants them."""
@@ -280,8 +222,7 @@ class DiscriminatorGame:
         params = self.engine.parameters()
         return record | {
             "learning_rate": self.model.learning_rate(number),
-            "user_norm": float(np.linalg.norm(params["user"], axis=1).mean()),
-            "item_norm": float(np.linalg.norm(params["item"], axis=1).mean()),
+            **mean_norms(params),
             "bias": float(params["bias"][0]),
         }
 

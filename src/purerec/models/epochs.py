@@ -1,9 +1,10 @@
-"""What models share that are fitted in epochs (IALS, SVD, PMF, NMF): their settings, and the way into `training`."""
+"""What models share that are fitted in epochs: their settings, schedules, and the way into `training`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Annotated, Protocol
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -12,6 +13,8 @@ from purerec.interactions import F32, I64, Interactions, Mask
 from purerec.models.base import Config, Recommender, State
 from purerec.ranking import Factors
 from purerec.training import Game, History, Run, train
+
+Schedule = Literal["steps", "cosine", "constant"]
 
 
 class EpochConfig(Config):
@@ -35,15 +38,8 @@ class Fitting(Game, Protocol):
         ...
 
 
-def with_strangers(vectors: F32, known: Mask) -> F32:
-    """A copy of the users' vectors in which those of whom nothing is known have the mean of the others."""
-    found = vectors.copy()
-    found[~known] = vectors[known].mean(axis=0)
-    return found
-
-
 class EpochModel(Recommender):
-    """Base of models whose state is a dict of float32 arrays that epochs improve."""
+    """Base of models whose parameters, a dict of arrays, are improved by epochs."""
 
     config: EpochConfig
     history: History | None = None
@@ -100,4 +96,26 @@ class EpochModel(Recommender):
         return dict(self._params)
 
     def _set_state(self, state: State) -> None:
-        self._params = {name: np.asarray(array, dtype=np.float32) for name, array in state.items()}
+        self._params = dict(state)
+
+
+def scheduled(schedule: Schedule, rate: float, number: int, epochs: int) -> float:
+    """The learning rate of epoch `number`, from 0."""
+    done = number / max(1, epochs)
+    if schedule == "cosine":
+        return rate * 0.5 * (1 + math.cos(math.pi * done))
+    if schedule == "steps":
+        return rate * (1.0 if done < 2 / 3 else 0.2 if done < 8 / 9 else 0.04)
+    return rate
+
+
+def with_strangers(vectors: F32, known: Mask) -> F32:
+    """A copy of the users' vectors in which those of whom nothing is known have the mean of the others."""
+    found = vectors.copy()
+    found[~known] = vectors[known].mean(axis=0)
+    return found
+
+
+def mean_norms(params: State) -> dict[str, float]:
+    """Mean lengths of users' and items' vectors, for the history and the check of divergence."""
+    return {f"{side}_norm": float(np.linalg.norm(params[side], axis=1).mean()) for side in ("user", "item")}

@@ -5,26 +5,25 @@ score(u, i) = e_u.q_i + b_i
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from purerec.engines.pairwise import PairwiseEngine, PairwiseSettings
-from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.base import Config, Recommender, State
+from purerec.interactions import F32, I32, Csr, Interactions
+from purerec.models.base import State
+from purerec.models.epochs import EpochConfig, EpochModel, Fitting, Schedule, mean_norms, scheduled
+from purerec.models.sizes import default_dim
 from purerec.randomness import generator
-from purerec.ranking import Factors
-from purerec.training import Game, History, Record, Run, train
+from purerec.training import Record, Run
 
 _FOLD_PAIRS = 20_000
 _FOLD_STEPS = 30
 
 
-class FactorConfig(Config):
+class FactorConfig(EpochConfig):
     """Settings that all of them have."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
@@ -33,7 +32,7 @@ class FactorConfig(Config):
     """Passes over the positives."""
     learning_rate: float = Field(default=0.1, gt=0, le=10)
     """Step size of SGD, at the start."""
-    schedule: Literal["steps", "cosine", "constant"] = "cosine"
+    schedule: Schedule = "cosine"
     """cosine: falls to zero over the epochs; steps: a fifth of the rate after two thirds of the epochs, a
     twenty-fifth after eight ninths."""
     regularization: float = Field(default=0.02, ge=0, le=100)
@@ -42,114 +41,33 @@ class FactorConfig(Config):
     """L2 on the item biases of a triple."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Deviation of the random start of the factors."""
-    metric: str = "P@5"
-    """What is measured on validation data, if there is any."""
-    validate_every: int = Field(default=5, ge=1)
-    """Epochs between validations."""
-    patience: Annotated[int, Field(ge=1)] | None = None
-    """Stop when so many validations in a row were no better, and go back to the best. None: never."""
 
 
-class FactorGame(Game, Protocol):
-    """A game that ends in factors."""
-
-    def parameters(self) -> State:
-        """user (n_users, dim), item (n_items, dim), item_bias (n_items,)"""
-        ...
-
-
-class FactorModel(Recommender):
-    """Base of models whose score is a dot product and an item bias, trained through `training.train`."""
+class FactorModel(EpochModel):
+    """Base of models whose score is a dot product and an item bias: user, item and item_bias."""
 
     config: FactorConfig
-    history: History | None = None
 
     @abstractmethod
-    def _game(self, positives: Csr, seed: int) -> FactorGame:
+    def _game(self, positives: Csr, seed: int) -> Fitting:
         """A fresh game."""
 
-    # ------------------------------------------------------------------ fitting
-
     def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        game = self._game(log.positives, seed)
-        self.history = train(
-            game,
-            epochs=self._epochs(),
-            run=run,
-            identity={
-                "model": self.name,
-                "settings": self.config.model_dump(mode="json"),
-                "seed": seed,
-                "data": log.fingerprint,
-            },
-            validate=self._validator(game, log, valid),
-            metric=self.config.metric,
-            validate_every=self.config.validate_every,
-            patience=self.config.patience if valid is not None else None,
-            remedy=f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization",
-        )
-        self._params = game.parameters()
-
-    def _validator(
-        self, game: FactorGame, log: Interactions, valid: Interactions | None
-    ) -> Callable[[], float] | None:
-        if valid is None or not valid.n_positives:
-            return None
-        from purerec.evaluating import evaluate
-        from purerec.splitting import Split
-
-        split = Split(log, None, valid)
-
-        def validate() -> float:
-            self._params = game.parameters()
-            self._remember(log, 0, 0.0)
-            return evaluate(self, split, metrics=(self.config.metric,)).metrics[self.config.metric]
-
-        return validate
-
-    def _epochs(self) -> int:
-        return self.config.epochs
+        remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization"
+        self._train(self._game(log.positives, seed), log, valid, seed, run, remedy=remedy)
 
     def _dim(self, n_users: int) -> int:
-        dim = self.config.dim
-        return dim if dim is not None else 5 if n_users <= 2_000 else 8 if n_users <= 10_000 else 16
+        return self.config.dim if self.config.dim is not None else default_dim(n_users)
 
     def learning_rate(self, number: int) -> float:
         """The rate of an epoch under the schedule."""
-        return scheduled(self.config.schedule, self.config.learning_rate, number, self._epochs())
-
-    # ------------------------------------------------------------------ scoring
-
-    def factors(self) -> Factors | None:
-        p = self._params
-        return Factors(p["user"], p["item"], p["item_bias"])
-
-    def _score(self, user_idx: I64) -> F32:
-        p = self._params
-        scores: F32 = p["user"][user_idx] @ p["item"].T + p["item_bias"]
-        return scores
+        return scheduled(self.config.schedule, self.config.learning_rate, number, self.config.epochs)
 
     def _score_history(self, item_idx: I32) -> F32:
         p = self._params
         vector = fold_in_pairwise(p["item"], p["item_bias"], item_idx, self.config.regularization)
         scores: F32 = p["item"] @ vector + p["item_bias"]
         return scores
-
-    def _state(self) -> State:
-        return dict(self._params)
-
-    def _set_state(self, state: State) -> None:
-        self._params = {name: np.asarray(state[name], dtype=np.float32) for name in ("user", "item", "item_bias")}
-
-
-def scheduled(schedule: str, rate: float, number: int, epochs: int) -> float:
-    """The learning rate of epoch `number`, from 0."""
-    done = number / max(1, epochs)
-    if schedule == "cosine":
-        return rate * 0.5 * (1 + math.cos(math.pi * done))
-    if schedule == "steps":
-        return rate * (1.0 if done < 2 / 3 else 0.2 if done < 8 / 9 else 0.04)
-    return rate
 
 
 class PairwiseGame:
@@ -162,7 +80,7 @@ class PairwiseGame:
     def epoch(self, number: int) -> Record:
         rate = self.model.learning_rate(number)
         loss = self.engine.epoch(number, rate)
-        return {"phase": "triples", "loss": loss, "learning_rate": rate, **norms(self.parameters())}
+        return {"phase": "triples", "loss": loss, "learning_rate": rate, **mean_norms(self.parameters())}
 
     def parameters(self) -> State:
         return dict(self.engine.state())
@@ -172,11 +90,6 @@ class PairwiseGame:
 
     def restore(self, state: State, number: int) -> None:
         self.engine.restore(state)
-
-
-def norms(params: State) -> Record:
-    """Mean lengths of the factors, for the history and the check of divergence."""
-    return {f"{side}_norm": float(np.linalg.norm(params[side], axis=1).mean()) for side in ("user", "item")}
 
 
 def fold_in_pairwise(items: F32, bias: F32, history: I32, regularization: float) -> F32:

@@ -21,58 +21,32 @@ time, and a long game at a high rate undoes its pre-training: give validation da
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from purerec.engines import graphgan_kernels as kernels
 from purerec.engines.irgan_kernels import POINTWISE, Rates
-from purerec.engines.negatives import RULES, Negatives
-from purerec.engines.pairwise import Factors, PairwiseEngine, PairwiseSettings, pack, unpack
 from purerec.interactions import Csr
-from purerec.models.base import State
-from purerec.models.factor_model import FactorConfig, FactorModel, norms, scheduled
-from purerec.randomness import generator, key64
+from purerec.models.factor_model import FactorModel
+from purerec.models.policy_game import F64, Player, PolicyConfig, PolicyGame
 from purerec.training import Record
 
 
-class GraphGANConfig(FactorConfig):
+class GraphGANConfig(PolicyConfig):
     """Settings of GraphGAN."""
 
-    epochs: int = Field(default=110, ge=0, le=100_000)
-    """Epochs in all, pre-training included."""
-    pretrain_epochs: int = Field(default=100, ge=0, le=100_000)
-    """Of them, epochs of BPR before the game; learning_rate and schedule are theirs."""
-    negatives: Negatives = "dns"
-    """Of pre-training. uniform: a random unobserved item of the user; dns: of `candidates` such items the one with
-    the highest score; drns: one of them at random, in proportion to exp(score)."""
-    candidates: int = Field(default=10, ge=1, le=1000)
-    """Items that dns and drns choose from."""
     start: Literal["pretrained", "random"] = "pretrained"
     """Where the discriminator starts from; the generator always starts pre-trained."""
-    branching: int = Field(default=10, ge=1, le=1000)
-    """Children of a node of the tree, at most; of more neighbours a random few are taken, anew for each walk."""
-    walks: int = Field(default=20, ge=2, le=10_000)
-    """Walks for a step of the generator, for each user."""
-    discriminator_passes: int = Field(default=1, ge=0, le=1000)
-    """Passes of the discriminator over the positives in an epoch of the game."""
-    generator_passes: int = Field(default=1, ge=0, le=1000)
-    """Steps of the generator for each user in an epoch of the game."""
     discriminator_rate: float = Field(default=0.05, gt=0, le=10)
     """Step size of the discriminator in the game."""
     generator_rate: float = Field(default=0.005, gt=0, le=10)
     """Step size of the generator in the game."""
-    game_regularization: float = Field(default=0.01, ge=0, le=100)
-    """L2 on the factors that a step of the game touches."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.pretrain_epochs > self.epochs:
-            raise ValueError(
-                f"pretrain_epochs={self.pretrain_epochs} is more than epochs={self.epochs}, which is all"
-            )
-        return self
+    branching: int = Field(default=10, ge=1, le=1000)
+    """Children of a node of the tree, at most; of more neighbours a random few are taken, anew for each walk."""
+    walks: int = Field(default=20, ge=2, le=10_000)
+    """Walks for a step of the generator, for each user."""
 
 
 class GraphGAN(FactorModel):
@@ -86,29 +60,13 @@ class GraphGAN(FactorModel):
         return GraphGANGame(self, positives, seed)
 
 
-class GraphGANGame:
-    """Pre-training and the game, as `training` wants them."""
+class GraphGANGame(PolicyGame):
+    """The generator walks from a user through the graph of positives."""
 
     def __init__(self, model: GraphGAN, positives: Csr, seed: int) -> None:
-        config = model.config
-        self.config, self.seed = config, seed
+        super().__init__(model, model.config, positives, seed)
+        self.config = config = model.config
         n_users, n_items = positives.shape
-        self.dim = model._dim(n_users)
-        settings = PairwiseSettings(
-            dim=self.dim,
-            rule=RULES[config.negatives],
-            candidates=config.candidates,
-            regularization=config.regularization,
-            bias_regularization=config.bias_regularization,
-            init_std=config.init_std,
-        )
-        self.engine = PairwiseEngine(positives, settings, seed=seed)
-        rng = generator(seed, "graphgan discriminator")
-        self.discriminator = pack(
-            rng.normal(0, config.init_std, (n_users, self.dim)).astype(np.float32),
-            rng.normal(0, config.init_std, (n_items, self.dim)).astype(np.float32),
-            np.zeros(n_items, np.float32),
-        )
         turned = Csr.of(positives.indices, positives.users, (n_items, n_users))
         self._graph = kernels.Graph(turned.indptr, turned.indices, config.branching)
         n_steps = config.walks * kernels.STEPS
@@ -123,45 +81,11 @@ class GraphGANGame:
             np.empty(config.walks, np.float64),
         )
 
-    @property
-    def generator(self) -> Factors:
-        return self.engine.factors
-
-    def epoch(self, number: int) -> Record:
-        config = self.config
-        if number < config.pretrain_epochs:
-            rate = scheduled(config.schedule, config.learning_rate, number, config.pretrain_epochs)
-            loss = self.engine.epoch(number, rate)
-            return {"phase": "pre-training", "loss": loss, "learning_rate": rate, **norms(self.parameters())}
-        if number == config.pretrain_epochs and config.start == "pretrained":
-            self.discriminator = pack(*unpack(self.generator, self.dim).values())
-        d_sums, g_sums = np.zeros(2), np.zeros(3)
-        for turn in range(config.discriminator_passes):
-            self._pass("discriminator", f"{number} {turn}", config.discriminator_rate, d_sums)
-        for turn in range(config.generator_passes):
-            self._pass("generator", f"{number} {turn}", config.generator_rate, g_sums)
-        return {
-            "phase": "game",
-            "loss": float(d_sums[0] / max(d_sums[1], 1)),
-            "reward": float(g_sums[0] / max(g_sums[1], 1)),
-            "ends_unobserved": float(g_sums[2] / max(g_sums[1], 1)),
-            **norms(self.parameters()),
-        }
-
-    def _pass(self, who: Literal["discriminator", "generator"], what: str, rate: float, sums: kernels.F64) -> None:
+    def _pass(self, who: Player, rate: float, order: np.uint64, draw: np.uint64, sums: F64) -> None:
         run = kernels.discriminator_pass if who == "discriminator" else kernels.generator_pass
         rates = Rates(POINTWISE, 1.0, 0.0, rate, self.config.game_regularization)
-        order, draw = (key64(self.seed, f"graphgan {who} {purpose} {what}") for purpose in ("order", "draw"))
         players = self.generator, self.discriminator
         run(self.engine.tables, self._graph, *players, self._walks, rates, order, draw, sums)
 
-    def parameters(self) -> State:
-        return dict(unpack(self.generator, self.dim))
-
-    def state(self) -> State:
-        d = unpack(self.discriminator, self.dim)
-        return unpack(self.generator, self.dim) | {f"discriminator.{name}": value for name, value in d.items()}
-
-    def restore(self, state: State, number: int) -> None:
-        self.engine.restore({name: state[name] for name in ("user", "item", "item_bias")})
-        self.discriminator = pack(*(state[f"discriminator.{name}"] for name in ("user", "item", "item_bias")))
+    def _more(self, sums: F64) -> Record:
+        return {"ends_unobserved": float(sums[2] / max(sums[1], 1))}

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from purerec.engines.game import Params
 from purerec.errors import ConfigError
 from purerec.interactions import Interactions
 from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
@@ -117,7 +116,6 @@ class PURE(DiscriminatorModel):
         pretrained: PUGMF | None = None,
     ) -> Self:
         """As every model's `fit`; a fitted PUGMF may take the place of the pre-training epochs."""
-        self._start: Params | None = None
         if pretrained is not None:
             if pretrained.users != train.users or pretrained.items != train.items:
                 raise ConfigError("the pre-trained model was fitted on other data; fit it on the same train part")
@@ -130,9 +128,6 @@ class PURE(DiscriminatorModel):
             return super().fit(train, valid=valid, seed=seed, run=run)
         finally:
             self._start = None
-
-    def _fit(self, train_log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        self._train(train_log, valid, seed, run, start=self._start)
 
     def _pretrain_epochs(self) -> int:
         return 0 if self._start is not None else min(self.config.pretrain_epochs, self.config.epochs)

@@ -1,0 +1,136 @@
+"""What IRGAN and GraphGAN share: a generator pre-trained as BPR, then in turns with a discriminator.
+
+Both players are factors with an item bias. The generator draws items, which cannot be differentiated through, so it
+climbs a policy gradient; how it draws is what sets the two apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from purerec.engines.negatives import RULES, Negatives
+from purerec.engines.pairwise import Factors, PairwiseEngine, PairwiseSettings, pack, unpack
+from purerec.interactions import Csr
+from purerec.models.base import State
+from purerec.models.epochs import mean_norms, scheduled
+from purerec.models.factor_model import FactorConfig, FactorModel
+from purerec.randomness import generator, key64
+from purerec.training import Record
+
+F64 = npt.NDArray[np.float64]
+Player = Literal["discriminator", "generator"]
+
+
+class PolicyConfig(FactorConfig):
+    """Settings of both."""
+
+    epochs: int = Field(default=110, ge=0, le=100_000)
+    """Epochs in all, pre-training included."""
+    pretrain_epochs: int = Field(default=100, ge=0, le=100_000)
+    """Of them, epochs of BPR before the game; learning_rate and schedule are theirs."""
+    negatives: Negatives = "dns"
+    """Of pre-training. uniform: a random unobserved item of the user; dns: of `candidates` such items the one with
+    the highest score; drns: one of them at random, in proportion to exp(score)."""
+    candidates: int = Field(default=10, ge=1, le=1000)
+    """Items that dns and drns choose from."""
+    start: Literal["pretrained", "random"] = "random"
+    """Where the discriminator starts from; the generator always starts pre-trained."""
+    discriminator_passes: int = Field(default=1, ge=0, le=1000)
+    """Passes of the discriminator over the positives in an epoch of the game."""
+    generator_passes: int = Field(default=1, ge=0, le=1000)
+    """Steps of the generator for each user in an epoch of the game."""
+    discriminator_rate: float = Field(default=0.015, gt=0, le=10)
+    """Step size of the discriminator in the game."""
+    generator_rate: float = Field(default=0.04, gt=0, le=10)
+    """Step size of the generator in the game."""
+    game_regularization: float = Field(default=0.01, ge=0, le=100)
+    """L2 on the factors that a step of the game touches."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.pretrain_epochs > self.epochs:
+            raise ValueError(
+                f"pretrain_epochs={self.pretrain_epochs} is more than epochs={self.epochs}, which is all"
+            )
+        return self
+
+
+class PolicyGame(ABC):
+    """Pre-training and the game, as `training` wants them."""
+
+    def __init__(self, model: FactorModel, config: PolicyConfig, positives: Csr, seed: int) -> None:
+        self._name, self._config, self._seed = model.name, config, seed
+        n_users, n_items = positives.shape
+        self.dim = model._dim(n_users)
+        settings = PairwiseSettings(
+            dim=self.dim,
+            rule=RULES[config.negatives],
+            candidates=config.candidates,
+            regularization=config.regularization,
+            bias_regularization=config.bias_regularization,
+            init_std=config.init_std,
+        )
+        self.engine = PairwiseEngine(positives, settings, seed=seed)
+        rng = generator(seed, f"{self._name} discriminator")
+        self.discriminator = pack(
+            rng.normal(0, config.init_std, (n_users, self.dim)).astype(np.float32),
+            rng.normal(0, config.init_std, (n_items, self.dim)).astype(np.float32),
+            np.zeros(n_items, np.float32),
+        )
+
+    @abstractmethod
+    def _pass(self, who: Player, rate: float, order: np.uint64, draw: np.uint64, sums: F64) -> None:
+        """One pass of a player; adds its loss or reward, and the number of them, to `sums`."""
+
+    @property
+    def generator(self) -> Factors:
+        return self.engine.factors
+
+    def epoch(self, number: int) -> Record:
+        config = self._config
+        if number < config.pretrain_epochs:
+            rate = scheduled(config.schedule, config.learning_rate, number, config.pretrain_epochs)
+            loss = self.engine.epoch(number, rate)
+            return {"phase": "pre-training", "loss": loss, "learning_rate": rate, **mean_norms(self.parameters())}
+        if number == config.pretrain_epochs and config.start == "pretrained":
+            self.discriminator = pack(*unpack(self.generator, self.dim).values())
+        d_sums = self._passes("discriminator", config.discriminator_passes, config.discriminator_rate, number)
+        g_sums = self._passes("generator", config.generator_passes, config.generator_rate, number)
+        return {
+            "phase": "game",
+            "loss": float(d_sums[0] / max(d_sums[1], 1)),
+            "reward": float(g_sums[0] / max(g_sums[1], 1)),
+            **self._more(g_sums),
+            **mean_norms(self.parameters()),
+        }
+
+    def _passes(self, who: Player, passes: int, rate: float, number: int) -> F64:
+        sums = np.zeros(3)
+        for turn in range(passes):
+            self.play(who, f"{number} {turn}", rate, sums)
+        return sums
+
+    def play(self, who: Player, when: str, rate: float, sums: F64) -> None:
+        """One pass of one player; `when` tells its random draws from those of other passes."""
+        order, draw = (key64(self._seed, f"{self._name} {who} {what} {when}") for what in ("order", "draw"))
+        self._pass(who, rate, order, draw, sums)
+
+    def _more(self, sums: F64) -> Record:
+        """What else the generator's passes tell."""
+        return {}
+
+    def parameters(self) -> State:
+        return dict(unpack(self.generator, self.dim))
+
+    def state(self) -> State:
+        d = unpack(self.discriminator, self.dim)
+        return unpack(self.generator, self.dim) | {f"discriminator.{name}": value for name, value in d.items()}
+
+    def restore(self, state: State, number: int) -> None:
+        self.engine.restore({name: state[name] for name in ("user", "item", "item_bias")})
+        self.discriminator = pack(*(state[f"discriminator.{name}"] for name in ("user", "item", "item_bias")))
