@@ -123,6 +123,17 @@ def exposure() -> str:
 
 
 @table
+def validation() -> str:
+    found = result("validation")
+    metrics = ["P@5", "NDCG@10", "MAP", "MRR"]
+    rows = [
+        [name, *(short(row["metrics"][m]) for m in metrics), f"{row['gain']:+.1%} ± {row['gain_error']:.1%}"]
+        for name, row in found["rows"].items()
+    ]
+    return markdown(["", *metrics, f"gain over {found['baseline']}, all eight metrics"], rows)
+
+
+@table
 def training() -> str:
     found = result("bench-training")
     peers = ["our_torch_engine", "torch_dense_adam", "torch_sparse_adam", "implicit_bpr", "bound"]

@@ -43,6 +43,8 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
         return head | _exposure(spec, seeds, tell)
     data = catalog.load(spec["data"])
     parts = split(data, spec["split"], n=spec.get("n"))
+    if spec.get("kind") == "validation":
+        return head | _validation(spec, parts, seeds, tell)
     found = compare_models(
         parts,
         [_plan(line) for line in spec["models"]],
@@ -65,6 +67,35 @@ def _plan(line: Mapping[str, Any]) -> Plan:
 
         settings = PURE.paper(line["preset"], **settings).config.model_dump()
     return Plan(line["name"], model, settings)
+
+
+# ---------------------------------------------------------------------- settings, without the test part
+
+
+def _validation(spec: Mapping[str, Any], parts: Split, seeds: int, tell: Tell) -> dict[str, Any]:
+    """Every model on the same validation splits of the train part: what settings may be chosen by."""
+    log = replace(parts.full_train, name=f"{spec['data']} train")
+    results: dict[str, list[Evaluation]] = {line["name"]: [] for line in spec["models"]}
+    for seed in range(seeds):
+        fold = split(log, "ratio", test=0.2, valid=False, seed=seed)
+        for line in spec["models"]:
+            model = _plan(line).make().fit(fold.train, seed=seed)
+            results[line["name"]].append(evaluate(model, fold, seed=seed))
+        tell(f"split {seed}: " + _line(results, spec["metric"]))
+    base = results[spec["baseline"]]
+    rows = {}
+    for name, runs in results.items():
+        # The gain of a split: the mean over metrics of the ratio to the baseline on the same split and seed.
+        gains = [
+            float(np.mean([run.metrics[m] / other.metrics[m] for m in run.metrics])) - 1
+            for run, other in zip(runs, base, strict=True)
+        ]
+        rows[name] = {
+            "metrics": {m: float(np.mean([run.metrics[m] for run in runs])) for m in runs[0].metrics},
+            "gain": float(np.mean(gains)),
+            "gain_error": float(np.std(gains, ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else 0.0,
+        }
+    return {"metric": spec["metric"], "baseline": spec["baseline"], "rows": rows}
 
 
 # ---------------------------------------------------------------------- worlds with known truth
