@@ -152,10 +152,18 @@ def test_divergence_is_told(monkeypatch):
         pr.PUGMF(learning_rate=1, regularization=0, epochs=20, dim=2).fit(log())
 
 
-def test_non_negative_risk_helps_where_the_prior_is_large():
+def test_non_negative_risk_finds_the_missing_pairs_where_the_prior_is_large():
     data = checkerboard()
-    model = pr.PUGMF(non_negative=True, prior=0.3, dim=4).fit(data)
-    assert np.isfinite(scores(model)).all()
+    best = pr.PUGMF(non_negative=True, prior=0.3, dim=4).fit(data).recommend(k=1)
+    found = sum(user == item for user, item in best.select("user", "item").rows())
+    assert found >= 0.9 * data.n_users
+
+
+def test_gmf_draws_exactly_its_negatives_and_takes_any_prior():
+    data = checkerboard()
+    settings = pr.GMF(prior=0.05, unlabeled_ratio=8)._settings(data.positives)
+    assert settings.unlabeled_per_epoch == 8 * data.n_positives
+    pr.GMF(prior=0.5, unlabeled_ratio=1, epochs=2).fit(data)
 
 
 def test_stopping_early_on_validation():

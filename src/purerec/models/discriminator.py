@@ -89,13 +89,19 @@ class DiscriminatorModel(EpochModel):
             risk=self._risk(),
             prior=config.prior,
             unlabeled=config.unlabeled,
-            unlabeled_per_epoch=unlabeled_needed(len(positives), config.prior, config.unlabeled_ratio),
+            unlabeled_per_epoch=self._unlabeled_per_epoch(len(positives)),
             batch_size=config.batch_size,
             regularization=self._regularization(positives),
             epsilon=config.epsilon,
             init_std=config.init_std,
             **self._generator_settings(),
         )
+
+    def _unlabeled_per_epoch(self, n_positive: int) -> int:
+        """C negatives per positive for the PN risk; for the PU risk, as many as the bound asks for in their place."""
+        if self.risk == "pn":
+            return math.ceil(self.config.unlabeled_ratio * n_positive)
+        return unlabeled_needed(n_positive, self.config.prior, self.config.unlabeled_ratio)
 
     def _regularization(self, positives: Csr) -> float:
         if self.config.regularization is not None:

@@ -1,0 +1,83 @@
+"""`purerec data`: data sets with a name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from purerec import console
+from purerec.cli.options import DataArg, JsonOpt, load_data
+
+app = typer.Typer(help="Data sets with a name: list them, look at one, fetch one.", no_args_is_help=True)
+
+
+@app.command("list")
+def data_list(json: JsonOpt = None) -> None:
+    """The data sets that have a name.
+
+    Example: purerec data list
+    """
+    from purerec import catalog
+
+    rows = [catalog.describe(name) for name in catalog.CATALOG]
+    if json:
+        console.write_json(rows, json)
+        return
+    console.table(
+        ["name", "users", "items", "interactions", "split", "here", "title"],
+        [
+            [
+                r["name"],
+                r["paper"]["users"],
+                r["paper"]["items"],
+                r["paper"]["interactions"],
+                r["split"],
+                r["here"],
+                r["title"],
+            ]
+            for r in rows
+        ],
+    )
+
+
+@app.command("show")
+def data_show(name: DataArg, json: JsonOpt = None) -> None:
+    """Statistics of a data set beside the paper's Table 1, its licence and source.
+
+    Example: purerec data show ml-1m
+    """
+    from purerec import catalog
+
+    data = load_data(name)
+    facts: dict[str, Any] = {"name": data.name, **catalog.statistics(data)}
+    entry = catalog.describe(name) if name in catalog.CATALOG else None
+    if entry is not None:
+        facts |= {key: entry[key] for key in ("title", "licence", "homepage", "paper")}
+    if json:
+        console.write_json(facts, json)
+        return
+    printed = (entry or {}).get("paper") or {}
+    rows = [[what, facts[what], printed.get(what)] for what in ("users", "items", "interactions", "positives")]
+    rows.append(
+        ["density", f"{facts['density']:.2%}", f"{printed['density']:.2%}" if printed.get("density") else None]
+    )
+    console.table([data.name, "here", "paper's Table 1"], [[_text(c) for c in row] for row in rows])
+    if entry is not None:
+        for key in ("title", "licence", "homepage"):
+            console.say(f"{key}: {entry[key]}")
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@app.command("get")
+def data_get(name: DataArg) -> None:
+    """Fetch a data set into the cache and say where it is.
+
+    Example: purerec data get ml-100k
+    """
+    from purerec import catalog
+
+    console.say(str(catalog.fetch(name, progress=console.err.is_terminal)))

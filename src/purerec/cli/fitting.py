@@ -1,0 +1,128 @@
+"""`purerec models` and `purerec fit`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from purerec import console
+from purerec.cli.options import (
+    DataArg,
+    Encoding,
+    ItemCol,
+    MinRating,
+    RatingCol,
+    SeedOpt,
+    SetOpt,
+    SplitAt,
+    SplitN,
+    SplitSeed,
+    SplitTest,
+    TimeCol,
+    Titles,
+    UserCol,
+    load_data,
+    settings_of,
+    split_data,
+)
+
+
+def models(name: Annotated[str | None, typer.Argument(help="A model, to see its settings.")] = None) -> None:
+    """The models, or the settings of one.
+
+    Example: purerec models pure
+    """
+    from purerec.models import REGISTRY, model_class
+
+    if name is None:
+        rows = [[n, (sys.modules[model_class(n).__module__].__doc__ or "").strip().splitlines()[0]] for n in REGISTRY]
+        console.table(["model", "what it is"], rows)
+        return
+    fields = model_class(name).config_class.model_fields
+    console.table(
+        ["setting", "default", "meaning"],
+        [[n, str(f.default), " ".join((f.description or "").split())] for n, f in fields.items()],
+    )
+
+
+def fit(
+    data: DataArg,
+    model: Annotated[str, typer.Option("--model", help="See `purerec models`.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write the fitted model to.")],
+    set_: SetOpt = None,
+    seed: SeedOpt = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted fit.")
+    ] = False,
+    early_stopping: Annotated[
+        bool,
+        typer.Option("--early-stopping", help="Find the number of epochs on a validation part, then refit on all."),
+    ] = False,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after this.")
+    ] = None,
+    log: Annotated[Path | None, typer.Option("--log", help="File for one JSON line per epoch.")] = None,
+    tensorboard: Annotated[Path | None, typer.Option("--tensorboard", help="Folder for TensorBoard.")] = None,
+    split: Annotated[
+        str | None,
+        typer.Option("--split", help="Fit on the train part of this split only.", rich_help_panel="Split"),
+    ] = None,
+    n: SplitN = None,
+    test: SplitTest = None,
+    at: SplitAt = None,
+    split_seed: SplitSeed = 0,
+    user: UserCol = None,
+    item: ItemCol = None,
+    rating: RatingCol = None,
+    timestamp: TimeCol = None,
+    min_rating: MinRating = None,
+    titles: Titles = None,
+    encoding: Encoding = "utf-8",
+) -> None:
+    """Fit a model and write it to a folder, with a report.
+
+    Examples:
+      purerec fit clicks.csv --model pure --out model
+      purerec fit ml-100k --model pure --set dim=8 --split u1 --out model
+      purerec fit clicks.csv --model pure --out model --resume
+    """
+    from purerec.experiments import fit_with_early_stopping
+    from purerec.models import make_model
+    from purerec.reporting.fit import fit_report
+    from purerec.storing import check_target
+    from purerec.training import Run
+
+    check_target(out)  # before the work, not after
+    recommender = make_model(model, **settings_of(set_))
+    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
+    data_log = load_data(data, where, min_rating=min_rating, titles=titles, encoding=encoding)
+    train = data_log if split is None else split_data(data_log, split, n, test, at, split_seed).full_train
+    checkpoint = out.with_name(out.name + ".checkpoint")
+    options = Run(
+        progress=console.err.is_terminal,
+        checkpoint=checkpoint,
+        resume=resume,
+        time_limit_s=time_limit,
+        log=log,
+        tensorboard=tensorboard,
+    )
+    try:
+        if early_stopping:
+            fit_with_early_stopping(recommender, train, seed=seed, options=options)
+        else:
+            recommender.fit(train, seed=seed, run=options)
+    except KeyboardInterrupt as stop:
+        console.err.print(f"interrupted {stop}".strip())
+        raise typer.Exit(1) from None
+    folder = recommender.save(out, files={"report.html": fit_report(recommender).encode()})
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    facts = recommender.fitted_on
+    console.say(
+        f"{model} fitted on {facts['positives']:,} positives of {facts['users']:,} users and {facts['items']:,} "
+        f"items in {facts['fit_seconds']:.2f} s, saved in {folder}"
+    )
+    console.note(f"next: purerec recommend {folder} --user {recommender.users[0]}")
