@@ -36,7 +36,10 @@ def test_a_comparison_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     for name in whole.results:
         assert again.mean(name, "NDCG@10") == whole.mean(name, "NDCG@10")
     assert [(t.model, t.p) for t in again.tests()] == [(t.model, t.p) for t in whole.tests()]
-    assert again.verdicts()
+    assert len(again.costs_and_tests()[1]) == 3
+    assert {again.scores()[row][column] for row, column in again.best_scores()} == {
+        max(again.mean(name, metric) for name in again.results) for metric in again.metrics
+    }
     assert again.recommendation().startswith("use ")
 
 

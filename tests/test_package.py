@@ -48,11 +48,11 @@ def test_public_names():
 
 
 LAYERS = [
-    {"errors", "randomness"},
+    {"errors", "randomness", "memory"},
     {"interactions", "sniffing", "compiled"},
     {"reading", "splitting", "storing", "world", "sampling", "risks", "metrics", "ranking", "engines"},
     {"fetching", "catalog", "theory", "evaluating"},
-    {"comparing", "training", "reporting"},
+    {"comparing", "training", "reporting", "results"},
     {"models"},
     {"experiments", "reproducing", "serving", "console"},
     {"cli"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -35,8 +35,8 @@ def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, bold: Sequence[int] = ()) -> None:
-    """A table; columns in which every cell is a number are aligned to the right; rows in `bold` stand out."""
+def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, bold: Container[tuple[int, int]] = ()) -> None:
+    """A table; columns of numbers are aligned to the right; the cells (row, column) in `bold` stand out."""
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [all(isinstance(row[n], int | float | None) for row in rows) for n in range(len(headings))]
     if not sys.stdout.isatty():
@@ -49,7 +49,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, bold: Seque
     for heading, right in zip(headings, numeric, strict=True):
         shown.add_column(Text(heading), justify="right" if right else "left", overflow="fold")
     for n, row in enumerate(cells):
-        shown.add_row(*(Text(cell) for cell in row), style="bold" if n in bold else None)
+        shown.add_row(*(Text(cell, style="bold" if (n, at) in bold else "") for at, cell in enumerate(row)))
     Console(highlight=False).print(shown)
 
 

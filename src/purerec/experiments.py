@@ -5,60 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from purerec import __version__, storing
-from purerec.comparing import Row, compare
 from purerec.errors import ConfigError, DataError
 from purerec.evaluating import Evaluation, Protocol, evaluate
 from purerec.interactions import Interactions
+from purerec.memory import Peak
 from purerec.models import make_model
 from purerec.models.base import Recommender
+from purerec.results import Comparison, Result
 from purerec.splitting import Split
 from purerec.splitting import split as make_split
 from purerec.training import Run
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """One model, fitted and evaluated once."""
-
-    data: str
-    split: str
-    model: str
-    settings: dict[str, Any]
-    seed: int
-    evaluation: Evaluation
-    fit_seconds: float
-    evaluate_seconds: float
-    peak_rss_mb: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The object that `purerec evaluate --json` prints."""
-        return {
-            "data": self.data,
-            "split": self.split,
-            "protocol": self.evaluation.protocol,
-            "protocol_label": self.evaluation.label,
-            "model": self.model,
-            "settings": self.settings,
-            "seed": self.seed,
-            "metrics": dict(self.evaluation.metrics),
-            "users": self.evaluation.n_users_evaluated,
-            "users_without_positives": self.evaluation.n_users_skipped,
-            "fit_seconds": round(self.fit_seconds, 4),
-            "evaluate_seconds": round(self.evaluate_seconds, 4),
-            "peak_rss_mb": round(self.peak_rss_mb, 1),
-        }
 
 
 def run(
@@ -74,6 +39,7 @@ def run(
 
     A model that is already fitted is only evaluated, provided that it has not seen the test part.
     """
+    peak = Peak()
     start = time.perf_counter()
     if model.is_fitted:
         check_not_seen(model, split)
@@ -91,7 +57,8 @@ def run(
         result,
         fitted - start,
         done - fitted,
-        peak_rss_mb(),
+        peak.mb,
+        peak.mb - peak.before_mb,
     )
 
 
@@ -126,16 +93,6 @@ def check_not_seen(model: Recommender, split: Split) -> None:
         )
 
 
-def peak_rss_mb() -> float:
-    """Largest resident memory of this process so far."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return float("nan")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
 @cache
 def paper() -> dict[str, Any]:
     """The numbers that the paper prints."""
@@ -158,96 +115,6 @@ def paper_row(data: str, model: str) -> dict[str, float] | None:
 
 
 # ---------------------------------------------------------------------- several models side by side
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Several models on one split, each with several seeds."""
-
-    data: str
-    metric: str
-    baseline: str
-    results: dict[str, list[Result]]
-
-    @property
-    def label(self) -> str:
-        return next(iter(self.results.values()))[0].evaluation.label
-
-    def mean(self, model: str, metric: str) -> float:
-        return float(np.mean([r.evaluation.metrics[metric] for r in self.results[model]]))
-
-    def deviation(self, model: str, metric: str) -> float:
-        values = [r.evaluation.metrics[metric] for r in self.results[model]]
-        return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-
-    def tests(self, baseline: str | None = None) -> list[Row]:
-        """Paired tests of every other model against the baseline, corrected for their number."""
-        if len(self.results) < 2:
-            return []
-        evaluations = {name: [r.evaluation for r in results] for name, results in self.results.items()}
-        return compare(evaluations, baseline or self.baseline, self.metric)
-
-    def _paper(self) -> dict[str, float]:
-        """The paper's figures, where they were made like ours: Table 2 only."""
-        first = next(iter(self.results.values()))[0]
-        if first.data != "ml-100k" or first.split != "u1" or first.evaluation.protocol != "exact":
-            return {}
-        rows = {name: paper_row(first.data, results[0].model) for name, results in self.results.items()}
-        return {name: row[self.metric] for name, row in rows.items() if row is not None and self.metric in row}
-
-    def headings(self) -> list[str]:
-        names = list(next(iter(self.results.values()))[0].evaluation.metrics)
-        beside = [f"paper's {self.metric}"] if self._paper() else []
-        return ["model", *names, f"± {self.metric}", *beside, "fit s", "peak MB so far"]
-
-    def rows(self) -> list[list[Any]]:
-        printed = self._paper()
-        return [
-            [
-                name,
-                *(self.mean(name, metric) for metric in results[0].evaluation.metrics),
-                self.deviation(name, self.metric),
-                *([printed.get(name)] if printed else []),
-                f"{np.mean([r.fit_seconds for r in results]):.2f}",
-                f"{max(r.peak_rss_mb for r in results):.0f}",
-            ]
-            for name, results in self.results.items()
-        ]
-
-    def recommendation(self) -> str:
-        """Which model to use, and how sure that is."""
-        best = max(self.results, key=lambda name: self.mean(name, self.metric))
-        if len(self.results) == 1:
-            return f"only {best} was tried"
-        rivals = [row for row in self.tests(best) if row.model != best]
-        equal = [row.model for row in rivals if row.verdict == "no difference"]
-        if not equal:
-            return f"use {best}: better in {self.metric} than every other, each test below p = 0.05 (Holm)"
-        quick = min([best, *equal], key=lambda name: np.mean([r.fit_seconds for r in self.results[name]]))
-        also = f"; of these {quick} is the quickest to fit" if quick != best else ""
-        return f"use {best}, though {', '.join(equal)} cannot be told apart from it in {self.metric} here{also}"
-
-    def best_rows(self) -> list[int]:
-        means = [self.mean(name, self.metric) for name in self.results]
-        return [n for n, value in enumerate(means) if value == max(means)]
-
-    def verdicts(self) -> list[str]:
-        """One line per model: is it better or worse than the baseline, and how sure is that?"""
-        return [
-            f"{row.model} against {self.baseline}, {self.metric}: {row.difference:+.4f} "
-            f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}], p = {row.p_holm:.2g} (Holm): {row.verdict}"
-            for row in self.tests()
-            if row.model != self.baseline
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "data": self.data,
-            "metric": self.metric,
-            "baseline": self.baseline,
-            "models": {name: [r.to_dict() for r in results] for name, results in self.results.items()},
-            "tests": [asdict(row) for row in self.tests()],
-        }
 
 
 @dataclass(frozen=True)
@@ -295,7 +162,15 @@ def compare_models(
                     store.put(key, found)
             results[plan.name].append(found)
             tell(f"{plan.name} seed {seed}: {metric} {found.evaluation.metrics[metric]:.4f}")
-    return Comparison(split.train.name, metric, against, results)
+    return Comparison(split.train.name, metric, against, results, _printed(split, protocol, plans))
+
+
+def _printed(split: Split, protocol: Protocol, plans: Sequence[Plan]) -> dict[str, dict[str, float]]:
+    """The paper's rows for models compared as in its Table 2, which alone was made with a sound evaluator."""
+    if split.train.name != "ml-100k" or split.label != "u1" or protocol != "exact":
+        return {}
+    rows = {plan.name: paper_row("ml-100k", plan.name) for plan in plans}
+    return {name: row for name, row in rows.items() if row is not None}
 
 
 class RunStore:

@@ -161,9 +161,9 @@ def compare(
         if json == "-":
             return
     console.say(f"{log.name}, {parts.describe()}; {found.label}; mean of {seeds} seed{'s' * (seeds > 1)} ± deviation")
-    console.table(found.headings(), found.rows(), bold=found.best_rows())
-    for line in found.verdicts():
-        console.say(line)
+    console.table(["model", *found.metrics], found.scores(), bold=found.best_scores())
+    console.say()
+    console.table(*found.costs_and_tests())
     console.say(found.recommendation())
 
 
