@@ -96,6 +96,18 @@ class Recommender(ABC):
         self._remember(train, seed, time.perf_counter() - start)
         return self
 
+    def update(
+        self, new: Interactions, *, seed: int = 0, run: Run | None = None, epochs: int | None = None
+    ) -> Self:
+        """Learn from new interactions on top of those fitted on; new users and items get rows of their own.
+
+        Models in epochs go on from where they are, for `epochs` (None: a share of those of a fit); the others are
+        fitted anew to all positives. See `purerec.models.growing`.
+        """
+        from purerec.models.growing import update
+
+        return update(self, new, seed=seed, run=run, epochs=epochs)
+
     def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
         self._users, self._items, self._labels = train.users, train.items, train.item_labels
         self._seen = train.positives

@@ -108,6 +108,11 @@ class CFGAN(EpochModel):
             regularization=c.regularization,
         )
 
+    def _known_state(self) -> State:
+        """The generator; its opponent is not kept, and starts anew."""
+        names = {"in_weight": "0.weight", "in_bias": "0.bias", "out_weight": "2.weight", "out_bias": "2.bias"}
+        return {f"generator.{name}": self._params[ours] for ours, name in names.items()}
+
     # ------------------------------------------------------------------ scoring
 
     def factors(self) -> Factors | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -15,6 +15,11 @@ from purerec.ranking import Factors
 from purerec.training import Game, History, Run, train
 
 Schedule = Literal["steps", "cosine", "constant"]
+
+_EPOCHS_TO_CONTINUE = 0.2
+"""Epochs of an update, as a share of those of a fit"""
+_RATE_TO_CONTINUE = 0.3
+"""Learning rate of an update, as a share of that of a fit"""
 
 
 class EpochConfig(Config):
@@ -43,11 +48,17 @@ class EpochModel(Recommender):
 
     config: EpochConfig
     history: History | None = None
+    continues: ClassVar[bool] = True
+    """Whether more data can be learned from where the last fit ended (see `growing`)"""
     _params: State
+    _known: State | None = None
+    """Parameters to continue from, of as many users and items or fewer"""
 
     def _train(
         self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run, *, remedy: str
     ) -> None:
+        if self._known is not None:
+            fitting.restore(_with_known(fitting.state(), self._known), 0)
         validate = None
         if valid is not None and valid.n_positives:
             validate = self._validator(fitting, log, valid)
@@ -83,6 +94,34 @@ class EpochModel(Recommender):
 
         return validate
 
+    # ------------------------------------------------------------------ more data
+
+    def _continue(self, log: Interactions, epochs: int | None, seed: int, run: Run) -> int:
+        """Go on from the parameters there are, for a few epochs over a log that has grown; how many they were."""
+        config = self.config
+        try:
+            self._known = self._known_state()
+            self.config = config.model_copy(update=self._settings_to_continue(epochs))
+            self._fit(log, None, seed, run)
+            return self.config.epochs
+        finally:
+            self.config, self._known = config, None
+
+    def _known_state(self) -> State:
+        """The parameters, under the names that the state of a game has for them."""
+        return dict(self._params)
+
+    def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
+        """What a continued fit has other settings for."""
+        found: dict[str, Any] = {"epochs": epochs or max(1, round(_EPOCHS_TO_CONTINUE * self.config.epochs))}
+        if "dim" in type(self.config).model_fields:  # None would follow the number of users
+            found["dim"] = self._params["user"].shape[1]
+        if (rate := getattr(self.config, "learning_rate", None)) is not None:
+            found["learning_rate"] = rate * _RATE_TO_CONTINUE
+        return found
+
+    # ------------------------------------------------------------------ scoring and storing
+
     def factors(self) -> Factors | None:
         return Factors(self._params["user"], self._params["item"], self._params.get("item_bias"))
 
@@ -97,6 +136,17 @@ class EpochModel(Recommender):
 
     def _set_state(self, state: State) -> None:
         self._params = dict(state)
+
+
+def _with_known(fresh: State, known: State) -> State:
+    """Fresh arrays with what is known in their first rows and columns; the rest, new ids and padding, stays."""
+    found = {}
+    for name, array in fresh.items():
+        found[name] = array
+        if name in known:
+            found[name] = np.array(array)
+            found[name][tuple(slice(n) for n in known[name].shape)] = known[name]
+    return found
 
 
 def scheduled(schedule: Schedule, rate: float, number: int, epochs: int) -> float:

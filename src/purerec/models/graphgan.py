@@ -21,7 +21,7 @@ time, and a long game at a high rate undoes its pre-training: give validation da
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -30,7 +30,7 @@ from purerec.engines import graphgan_kernels as kernels
 from purerec.engines.irgan_kernels import POINTWISE, Rates
 from purerec.interactions import Csr
 from purerec.models.factor_model import FactorModel
-from purerec.models.policy_game import F64, Player, PolicyConfig, PolicyGame
+from purerec.models.policy_game import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
 from purerec.training import Record
 
 
@@ -55,6 +55,9 @@ class GraphGAN(FactorModel):
     name: ClassVar[str] = "graphgan"
     config_class = GraphGANConfig
     config: GraphGANConfig
+
+    def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
+        return settings_to_continue(super()._settings_to_continue(epochs), ranking="generator")
 
     def _game(self, positives: Csr, seed: int) -> GraphGANGame:
         return GraphGANGame(self, positives, seed)

@@ -21,7 +21,7 @@ the pre-training, to which no setting tried for the game added more than noise (
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -32,7 +32,7 @@ from purerec.engines.vectors import LANES
 from purerec.interactions import Csr
 from purerec.models.base import State
 from purerec.models.factor_model import FactorModel
-from purerec.models.policy_game import F64, Player, PolicyConfig, PolicyGame
+from purerec.models.policy_game import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
 
 _MODES = {"pointwise": kernels.POINTWISE, "pairwise": kernels.PAIRWISE}
 
@@ -58,6 +58,9 @@ class IRGAN(FactorModel):
     name: ClassVar[str] = "irgan"
     config_class = IRGANConfig
     config: IRGANConfig
+
+    def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
+        return settings_to_continue(super()._settings_to_continue(epochs), ranking=self.config.output)
 
     def _game(self, positives: Csr, seed: int) -> IRGANGame:
         return IRGANGame(self, positives, seed)

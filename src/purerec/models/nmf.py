@@ -55,6 +55,7 @@ class NMF(FactorRatingModel):
     name: ClassVar[str] = "nmf"
     config_class = NMFConfig
     config: NMFConfig
+    continues: ClassVar[bool] = False  # what is zero stays zero under these steps
 
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         from scipy.sparse import coo_array

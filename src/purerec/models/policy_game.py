@@ -7,7 +7,7 @@ climbs a policy gradient; how it draws is what sets the two apart.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,17 @@ class PolicyConfig(FactorConfig):
                 f"pretrain_epochs={self.pretrain_epochs} is more than epochs={self.epochs}, which is all"
             )
         return self
+
+
+def settings_to_continue(settings: dict[str, Any], *, ranking: Player) -> dict[str, Any]:
+    """More data is learned as in pre-training, to which the game adds nothing but what noise does.
+
+    If the discriminator ranks, its parameters are those that are known: the generator learns from there in its
+    place, and hands them back for one epoch of the game.
+    """
+    if ranking == "generator":
+        return settings | {"pretrain_epochs": settings["epochs"]}
+    return settings | {"pretrain_epochs": settings["epochs"] - 1, "start": "pretrained"}
 
 
 class PolicyGame(ABC):

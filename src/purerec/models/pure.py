@@ -132,6 +132,10 @@ class PURE(DiscriminatorModel):
     def _pretrain_epochs(self) -> int:
         return 0 if self._start is not None else min(self.config.pretrain_epochs, self.config.epochs)
 
+    def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
+        """The generators know the game already."""
+        return super()._settings_to_continue(epochs) | {"pretrain_epochs": 0}
+
     def _generator_settings(self) -> dict[str, Any]:
         config = self.config
         return {
