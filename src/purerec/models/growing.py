@@ -1,0 +1,171 @@
+"""More data for a fitted model: `model.update(new)` continues from what it knows, with more users and items.
+
+    vocabularies    the old ones, with new ids appended: an id keeps its index, and so its row
+    positives       those that the model has seen and the new ones, each pair once
+    parameters      models in epochs keep theirs, in the rows and columns they had; new ones start at random, as in a
+                    first fit. Then follow a few epochs over all positives at a lower rate.
+    no epochs       models that count or solve (itempop, ease, itemknn, slopeone, coclustering), and nmf, whose zeros
+                    would stay zeros, are fitted anew to the united positives: there is nothing to continue from.
+
+The update happens on a copy that takes the model's place when it is complete: an interruption changes nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+
+from purerec.errors import ConfigError, DataError
+from purerec.interactions import I64, Csr, Interactions, Vocabulary
+from purerec.models.base import Recommender
+from purerec.models.epochs import EpochModel
+from purerec.models.ratings import RatingModel
+from purerec.training import Run
+
+Model = TypeVar("Model", bound=Recommender)
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """The data of a model and new data, as one log."""
+
+    united: Interactions
+    """All positives, one row each"""
+    rows: int
+    """Rows of the new log"""
+    users: int
+    """How many users are new"""
+    items: int
+    """How many items are new"""
+    positives: int
+    """How many positives are new"""
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.users or self.items or self.positives)
+
+
+def update(model: Model, new: Interactions, *, seed: int, run: Run | None, epochs: int | None) -> Model:
+    """See `Recommender.update`."""
+    _check(model, epochs)
+    growth = unite(model, new)
+    if growth.is_nothing:
+        return model
+    start = time.perf_counter()
+    grown = copy.copy(model)
+    if isinstance(grown, EpochModel) and grown.continues:
+        used = grown._continue(growth.united, epochs, seed, run or Run())
+    else:
+        grown._fit(growth.united, None, seed, run or Run())
+        used = None
+    grown._remember(growth.united, seed, time.perf_counter() - start)
+    grown.fitted_on = _facts(model.fitted_on, grown.fitted_on, new, growth, used)
+    model.__dict__.update(grown.__dict__)
+    return model
+
+
+def unite(model: Recommender, new: Interactions) -> Growth:
+    """The positives that a model has seen and those of a log, under vocabularies that have room for both."""
+    log = _as_the_model_sees_it(model, new.compact())
+    users, user_idx = append(model.users, log.users)
+    items, item_idx = append(model.items, log.items)
+    liked, seen = log.is_positive, model.seen
+    pairs = Csr.of(
+        np.concatenate([seen.users, user_idx[log.user_idx[liked]]]),
+        np.concatenate([seen.indices, item_idx[log.item_idx[liked]]]),
+        (len(users), len(items)),
+    )
+    labels = _labels(model.labels, len(model.items), log.item_labels, item_idx, len(items))
+    name = str(model.fitted_on["name"])
+    united = Interactions(users, items, pairs.users, pairs.indices, item_labels=labels, name=name)
+    united.__dict__["pairs"] = pairs  # found already
+    return Growth(
+        united,
+        rows=len(new),
+        users=len(users) - len(model.users),
+        items=len(items) - len(model.items),
+        positives=len(pairs) - len(seen),
+    )
+
+
+def append(old: Vocabulary, new: Vocabulary) -> tuple[Vocabulary, I64]:
+    """The old ids followed by the new ones that are not among them, and where each of `new` is in that."""
+    if len(new) and old.is_integer != new.is_integer:
+        kinds = ("integers", "text") if old.is_integer else ("text", "integers")
+        raise DataError(
+            f"the model's {old.what} ids are {kinds[0]} (such as {old[0]!r}) and those of the new data are {kinds[1]} "
+            f"(such as {new[0]!r}); give ids of the same kind, or fit again with all data"
+        )
+    known = pl.DataFrame({"id": old.ids, "at": np.arange(len(old), dtype=np.int64)})
+    found = new.ids.alias("id").to_frame().join(known, on="id", how="left", maintain_order="left")["at"]
+    fresh = found.is_null().to_numpy()
+    at = found.fill_null(-1).to_numpy().copy()
+    at[fresh] = len(old) + np.arange(np.count_nonzero(fresh))
+    if not fresh.any():
+        return old, at
+    return Vocabulary(pl.concat([old.ids, new.ids.filter(pl.Series(fresh))]), old.what), at
+
+
+def _check(model: Recommender, epochs: int | None) -> None:
+    model._need_fit()
+    if isinstance(model, RatingModel) and model.config.target == "rating":
+        raise ConfigError(
+            f"{model.name} with target='rating' cannot be updated: a fitted model keeps positives, not the ratings it "
+            "learned from; fit again with all ratings"
+        )
+    if epochs is None:
+        return
+    if not (isinstance(model, EpochModel) and model.continues):
+        raise ConfigError(f"{model.name} is fitted anew by an update, with its own settings; leave epochs out")
+    if epochs < 1:
+        raise ConfigError(f"epochs must be at least 1, not {epochs!r}")
+
+
+def _as_the_model_sees_it(model: Recommender, log: Interactions) -> Interactions:
+    """Ratings without a threshold of their own have that of the first fit."""
+    threshold = model.fitted_on.get("positive_rating")
+    if log.rating is not None and log.positive_rating is None and threshold is not None:
+        return replace(log, positive_rating=threshold)
+    return log
+
+
+def _labels(old: pl.Series | None, n_old: int, new: pl.Series | None, new_at: I64, n: int) -> pl.Series | None:
+    """(n,) the old titles; for items that had none, the new ones."""
+    if old is None and new is None:
+        return None
+    kept = pl.Series([None] * n_old, dtype=pl.String) if old is None else old.cast(pl.String)
+    found = pl.concat([kept.alias("label"), pl.Series("label", [None] * (n - n_old), dtype=pl.String)])
+    if new is None:
+        return found
+    given = pl.DataFrame({"at": new_at, "new": new.cast(pl.String)})
+    table = pl.DataFrame({"at": np.arange(n, dtype=np.int64), "label": found})
+    return table.join(given, on="at", how="left", maintain_order="left").select(pl.coalesce("label", "new"))["label"]
+
+
+def _facts(
+    old: dict[str, Any], found: dict[str, Any], new: Interactions, growth: Growth, epochs: int | None
+) -> dict[str, Any]:
+    """What the first fit was, how large the data is now, and what the last update added."""
+    before = old.get("updated", {})
+    return {
+        **old,
+        **{name: found[name] for name in ("fingerprint", "users", "items", "positives")},
+        "interactions": old["interactions"] + growth.rows,
+        "updated": {
+            "times": before.get("times", 0) + 1,
+            "name": new.name,
+            "fingerprint": new.fingerprint,
+            "interactions": growth.rows,
+            "new_users": growth.users,
+            "new_items": growth.items,
+            "new_positives": growth.positives,
+            "epochs": epochs,
+            "seed": found["seed"],
+            "seconds": found["fit_seconds"],
+        },
+    }
