@@ -50,10 +50,10 @@ def test_public_names():
 LAYERS = [
     {"errors", "randomness", "memory"},
     {"interactions", "sniffing", "compiled"},
-    {"reading", "splitting", "storing", "world", "sampling", "risks", "metrics", "ranking", "engines"},
+    {"reading", "splitting", "storing", "world", "drawing", "sampling", "risks", "metrics", "ranking", "engines"},
     {"fetching", "catalog", "theory", "evaluating"},
     {"comparing", "training", "reporting", "results"},
-    {"models"},
+    {"explaining", "models"},
     {"experiments", "reproducing", "serving", "console"},
     {"cli"},
 ]

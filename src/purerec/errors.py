@@ -4,9 +4,9 @@
     ├── DataError            the data given cannot be used
     │   ├── ReadError        a file or table cannot be read as interactions
     │   ├── FetchError       a catalog data set could not be had
-    │   └── SplitError       a split cannot be made from this data
+    │   ├── SplitError       a split cannot be made from this data
+    │   └── UnknownIdError   a user or item that the model has never seen
     ├── ConfigError          a setting is unknown or out of bounds
-    ├── UnknownIdError       a user or item that the model has never seen
     ├── NotFittedError       a model is used before `fit`
     ├── ScoreError           a model gave scores that cannot be ranked
     ├── DivergedError        training ran away
@@ -43,7 +43,7 @@ class ConfigError(PurerecError, ValueError):
     """A setting is unknown or out of bounds."""
 
 
-class UnknownIdError(PurerecError, LookupError):
+class UnknownIdError(DataError, LookupError):
     """A user or item that was not in training."""
 
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 import difflib
 import os
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import numpy.typing as npt
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from purerec import storing
-from purerec.errors import ConfigError, DataError, NotFittedError, ScoreError, StoreError
-from purerec.interactions import F32, I32, I64, Csr, Id, Interactions, Vocabulary
-from purerec.ranking import Factors, top_k
+from purerec.errors import ConfigError, DataError, NotFittedError, StoreError
+from purerec.interactions import Csr, Interactions, Vocabulary
+from purerec.models.spaces import SearchSpace
+from purerec.models.using import Usable
 from purerec.training import Run
 
 State = dict[str, npt.NDArray[Any]]
@@ -32,9 +32,12 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
+    search_space: ClassVar[SearchSpace] = {}
+    """What `purerec tune` may change, and how far."""
 
-class Recommender(ABC):
-    """Base of all models."""
+
+class Recommender(Usable):
+    """Base of all models: this file fits and stores them, `using` has what they are asked."""
 
     name: ClassVar[str]
     """Its name at the command line."""
@@ -49,6 +52,7 @@ class Recommender(ABC):
         if not isinstance(self.config, self.config_class):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not a {type(config).__name__}")
         self._users: Vocabulary | None = None
+        self._made = {}
 
     def __repr__(self) -> str:
         changed = {k: v for k, v in self.config if v != type(self.config).model_fields[k].default}
@@ -62,24 +66,12 @@ class Recommender(ABC):
         """Learn from `train.positives` (or its ratings)."""
 
     @abstractmethod
-    def _score(self, user_idx: I64) -> F32:
-        """(len(user_idx), n_items) float32"""
-
-    @abstractmethod
     def _state(self) -> State:
         """What was learned, as arrays."""
 
     @abstractmethod
     def _set_state(self, state: State) -> None:
         """The inverse of `_state`."""
-
-    def factors(self) -> Factors | None:
-        """User vectors, item vectors and item bias, if the score is their dot product; else None."""
-        return None
-
-    def _score_history(self, item_idx: I32) -> F32:
-        """(n_items,) scores for a person of whom only these items are known."""
-        raise ConfigError(f"{self.name} cannot recommend for people who were not in training")
 
     # ------------------------------------------------------------------ fitting
 
@@ -111,6 +103,7 @@ class Recommender(ABC):
     def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
         self._users, self._items, self._labels = train.users, train.items, train.item_labels
         self._seen = train.positives
+        self._made = {}
         self.fitted_on: dict[str, Any] = {
             "name": train.name,
             "fingerprint": train.fingerprint,
@@ -152,72 +145,6 @@ class Recommender(ABC):
     def _need_fit(self) -> None:
         if not self.is_fitted:
             raise NotFittedError(f"{self.name} is not fitted yet; call fit(train) first")
-
-    # ------------------------------------------------------------------ using
-
-    def score(self, user_idx: npt.ArrayLike) -> F32:
-        """Scores of all items for users by internal index: (len(user_idx), n_items) float32."""
-        self._need_fit()
-        index = np.atleast_1d(np.asarray(user_idx, dtype=np.int64))
-        if len(index) and (index.min() < 0 or index.max() >= len(self.users)):
-            raise DataError(f"user indices must be from 0 to {len(self.users) - 1}")
-        return self._score(index)
-
-    def recommend(
-        self, users: Iterable[Id] | Id | None = None, k: int = 10, *, exclude_seen: bool = True
-    ) -> pl.DataFrame:
-        """The k best items of some users, or of all: a table of user, item, score, rank (and label)."""
-        self._need_fit()
-        if k < 1:
-            raise ConfigError(f"k must be at least 1, not {k!r}")
-        if users is None:
-            index = np.arange(len(self.users), dtype=np.int64)
-        else:
-            asked = [users] if isinstance(users, str | int) else list(users)
-            index = self.users.indices(asked).astype(np.int64)
-        found = top_k(self, index, min(k, len(self.items)), excluded=self._seen if exclude_seen else None)
-        return self._table(found.items, found.scores, user=self.users.take(np.repeat(index, found.items.shape[1])))
-
-    def recommend_for(self, history: Iterable[Id], k: int = 10, *, exclude_seen: bool = True) -> pl.DataFrame:
-        """The k best items for a person who was not in training, from the items they liked.
-
-        Items that the model does not know are left out with a warning; an empty history gives popular items.
-        """
-        self._need_fit()
-        if k < 1:
-            raise ConfigError(f"k must be at least 1, not {k!r}")
-        asked = [history] if isinstance(history, str | int) else list(history)
-        found = [self.items.find(item) for item in asked]
-        unknown = [item for item, idx in zip(asked, found, strict=True) if idx is None]
-        if unknown:
-            import warnings
-
-            warnings.warn(f"not in training, left out of the history: {', '.join(map(repr, unknown))}", stacklevel=2)
-        known = np.array(sorted({idx for idx in found if idx is not None}), dtype=np.int32)
-        scores = self._score_history(known) if len(known) else self.popularity()
-        if not np.isfinite(scores).all():
-            raise ScoreError(f"{self.name} gave scores that are not finite for this history")
-        order = np.argsort(-scores, kind="stable")
-        if exclude_seen:
-            order = order[~np.isin(order, known)]
-        best = order[:k].astype(np.int32)
-        return self._table(best[None, :], scores[best][None, :], user=None)
-
-    def popularity(self) -> F32:
-        """(n_items,) how many positives each item had in training."""
-        return self.seen.item_counts.astype(np.float32)
-
-    def _table(self, items: npt.NDArray[Any], scores: npt.NDArray[Any], *, user: pl.Series | None) -> pl.DataFrame:
-        n, k = items.shape
-        flat = items.ravel()
-        there = flat >= 0
-        columns: dict[str, Any] = {} if user is None else {"user": user.filter(there)}
-        columns["item"] = self.items.take(flat[there])
-        if self._labels is not None:
-            columns["label"] = self._labels.gather(flat[there])
-        columns["score"] = scores.ravel()[there]
-        columns["rank"] = np.tile(np.arange(1, k + 1, dtype=np.int32), n)[there]
-        return pl.DataFrame(columns)
 
     # ------------------------------------------------------------------ storing
 

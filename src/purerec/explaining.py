@@ -1,0 +1,91 @@
+"""Why an item is in somebody's list: the person's own items that carry its score most.
+
+**Linear models between items** (EASE, ItemKNN, SlopeOne): the score is a sum over the person's items, so each has its
+exact share.
+
+**Dot-product models**: the score is e.q_i + b_i, and the person's vector e minimises a convex risk with the items
+fixed,
+
+    f(e) = sum over own items j of l_j(e)  +  R(e),      R: everything else (unlabeled items, the penalty)
+
+At the minimum the gradient is zero, so with the Hessian H of f there, and A_j that of l_j,
+
+    H e = H e - f'(e) = sum_j (A_j e - l_j'(e)) + (R'' e - R'(e))
+    e   = sum_j c_j + c,     c_j = H^-1 (A_j e - l_j'(e)),     c = H^-1 (R'' e - R'(e))
+
+which is how Newton's method sees the problem: as weighted least squares, whose solution is a sum over its
+observations. The share of j in the score of i is c_j.q_i, and shares and rest (c.q_i + b_i) add up to the score. For
+the PU risk l_j is linear and c_j = H^-1 q_j / n is the influence function: how the vector moves, to first order, if
+j gets more weight. For least squares (iALS) the rest is zero. The vector of somebody in training was reached by
+gradient steps and is near the minimum, not at it; what is missing is part of the rest.
+
+**Otherwise** (a network as scorer, co-clusters) the score has no such parts; then the person's items most similar to
+the item stand in for them, and `method` says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from purerec.interactions import F32, I32, Id, Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What a score rests on."""
+
+    item: Id
+    score: float
+    method: Literal["exact", "similarity"]
+    text: str
+    """One sentence that says what the shares mean"""
+    because: pl.DataFrame
+    """item, (label), share: the person's own items that carry the score most, largest first"""
+    item_idx: I32
+    """The same by internal index"""
+    shares: F32
+    rest: float | None
+    """The score without the shares of all own items, shown or not; None if the shares are no parts of it"""
+
+
+def explanation(
+    items: Vocabulary,
+    labels: pl.Series | None,
+    target_idx: int,
+    score: float,
+    own_idx: I32,
+    shares: F32,
+    k: int,
+    *,
+    exact: bool,
+) -> Explanation:
+    """From the share of each own item; the k largest are kept."""
+    best = np.argsort(-shares, kind="stable")[:k]
+    rest = score - float(shares.sum(dtype=np.float64)) if exact else None
+    columns: dict[str, object] = {"item": items.take(own_idx[best])}
+    if labels is not None:
+        columns["label"] = labels.gather(own_idx[best])
+    columns["share"] = shares[best]
+    if not len(own_idx):
+        text = "Nothing is known of this person: the score is the same for everybody."
+    elif rest is not None:
+        text = (
+            f"Of the score of {score:.3g}, {score - rest:.3g} comes from the person's own {len(own_idx):,} items, of "
+            f"which these add most; the rest, {rest:.3g}, is the item's own and the same for similar people."
+        )
+    else:
+        text = "The score has no parts: shown are the person's own items that are most similar to this one."
+    return Explanation(
+        items[target_idx],
+        score,
+        "exact" if exact else "similarity",
+        text,
+        pl.DataFrame(columns),
+        own_idx[best],
+        shares[best],
+        rest,
+    )
