@@ -24,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.compiled import Scalar, kernel
+from purerec.drawing import mulhi, splitmix64
 from purerec.errors import ConfigError, DataError
 from purerec.interactions import Csr, Interactions
 from purerec.metrics import DEFAULT_METRICS, Metric, coverage, gini, novelty, parse
 from purerec.randomness import key64
 from purerec.ranking import Ranks, Scorer, ranks, top_k
-from purerec.sampling import mulhi, splitmix64
 from purerec.splitting import Split
 
 F64 = npt.NDArray[np.float64]
@@ -231,7 +231,7 @@ def draw_pools(split: Split, relevant: Csr, pool: int, seed: int) -> Csr:
     return Csr(indptr, indices, touched.shape)
 
 
-@kernel(depends_on=("purerec.sampling",))
+@kernel(depends_on=("purerec.drawing",))
 def _draw_pools(
     ptr: I64, touched_ptr: I64, touched: I32, key: Scalar, mark: npt.NDArray[np.uint8], indices: I32
 ) -> None:

@@ -1,45 +1,23 @@
-"""Unlabeled pairs, drawn exactly and without a loop that can spin.
+"""Unlabeled pairs, drawn exactly and without a loop that can spin: the sampler, and how many pairs are needed.
 
-A draw first tries a few items at random and looks each up in a filter of observed pairs; should all be
-observed, the last number picks the rank-th free item by binary search. Both ways are uniform over the free
-items, so their mixture is, too, and a user with a single free item costs no more than the search.
-
-Numbers come from splitmix64 in counter mode: draw number k of a key is a pure function of (key, k), so results
-depend neither on the number of threads nor on how the draws are cut into calls.
+`drawing` has the draws themselves, for kernels.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
 
-from purerec.compiled import Scalar, intrinsic, kernel
+from purerec.compiled import Scalar, kernel
+from purerec.drawing import I32, I64, U64, Tables, bloom_place, draw_items, draw_pairs, draw_popular_items
 from purerec.errors import ConfigError, DataError
 from purerec.randomness import key64
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 FullUsers = Literal["error", "skip"]
-
-TRIES = 7
-"""Random tries of a uniform draw; one more number is kept for the exact fallback."""
-POPULAR_TRIES = 15
-"""More for popularity, where observed items come up more often and the fallback is slow."""
-
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _ONE, _SIX_BITS = np.uint64(1), np.uint64(63)
-_STRIDE, _POPULAR_STRIDE = np.uint64(TRIES + 1), np.uint64(POPULAR_TRIES + 1)
-_BLOCK = 128  # draws whose filter words are asked for at once
-_BLOOM_WORD, _BLOOM_A, _BLOOM_B = np.uint64(40), np.uint64(20), np.uint64(27)
 
 
 def unlabeled_needed(n_positive: int, prior: float, ratio: float = 1.0) -> int:
@@ -62,297 +40,6 @@ def unlabeled_needed(n_positive: int, prior: float, ratio: float = 1.0) -> int:
             f"use a prior below {1.0 / (math.sqrt(ratio) + 1.0):.4g} or a smaller ratio"
         )
     return math.ceil(ratio * n_positive / margin**2)
-
-
-class Tables(NamedTuple):
-    """All that the compiled draws look at; a plain tuple, so that kernels can take it as one argument."""
-
-    indptr: I64
-    """(n_users + 1,) row starts of the positives."""
-    indices: I32
-    """(n_positive,) items, ascending within a row."""
-    n_users: int
-    n_items: int
-    row_words: int
-    """Words per user of the bitmap; 0: `filter` holds Bloom filters."""
-    filter: U64
-    """Bitmap (n_users * row_words,), or all users' Bloom filters one after the other."""
-    filter_start: I64
-    """(n_users + 1,) first word of a user's Bloom filter (a power of two of words, or none)."""
-    total_weight: int
-    free_weight: I64
-    """(n_users,) total weight of the items that a user has not touched."""
-    weight: I64
-    """(n_items,) number of positives."""
-    cutoff: U64
-    """(n_items,) alias table: below it (out of total_weight) the column's own item, else its alias."""
-    alias: I32
-
-
-@intrinsic
-def mulhi(typingctx: Any, a: Any, b: Any) -> Any:
-    """The upper 64 bits of a * b: maps a random word `a` to range(b), even to within b / 2^64."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
-
-    return types.uint64(types.uint64, types.uint64), codegen
-
-
-@intrinsic
-def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of array[index] without waiting for it; never faults."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        byte, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        address = builder.bitcast(builder.gep(data, [args[1]]), byte)
-        shape = ir.FunctionType(ir.VoidType(), [byte, i32, i32, i32])
-        hint = builder.module.declare_intrinsic("llvm.prefetch", [byte], shape)
-        builder.call(hint, [address, i32(0), i32(3), i32(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64), codegen
-
-
-@kernel()
-def splitmix64(key: Scalar, counter: Scalar) -> Scalar:
-    """Number `counter` of the stream `key`: 64 random bits."""
-    z = key + counter * _GAMMA
-    z = (z ^ (z >> _S30)) * _MIX_1
-    z = (z ^ (z >> _S27)) * _MIX_2
-    return z ^ (z >> _S31)
-
-
-@kernel(inner=True)
-def bloom_place(item: Scalar) -> tuple[Scalar, Scalar]:
-    """Hash of an item (to be masked to a word number) and the two bits that it sets in that word."""
-    h = np.uint64(item) * _GAMMA
-    h = (h ^ (h >> _S30)) * _MIX_1
-    bits = (_ONE << ((h >> _BLOOM_A) & _SIX_BITS)) | (_ONE << ((h >> _BLOOM_B) & _SIX_BITS))
-    return h >> _BLOOM_WORD, bits
-
-
-@kernel(inner=True)
-def is_observed(t: Tables, user: Scalar, item: Scalar) -> Scalar:
-    """Whether (user, item) is a positive; exact, with or without the bitmap."""
-    if t.row_words > 0:
-        word = t.filter[user * t.row_words + (item >> 6)]
-        return (word >> (np.uint64(item) & _SIX_BITS)) & _ONE != 0
-    first = t.filter_start[user]
-    n_words = t.filter_start[user + 1] - first
-    if n_words == 0:
-        return False
-    place, bits = bloom_place(item)
-    if t.filter[first + np.int64(place & np.uint64(n_words - 1))] & bits != bits:
-        return False
-    lo, hi = t.indptr[user], t.indptr[user + 1]
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if t.indices[mid] < item:
-            lo = mid + 1
-        else:
-            hi = mid
-    return lo < t.indptr[user + 1] and t.indices[lo] == item
-
-
-@kernel(inner=True)
-def free_item(t: Tables, user: Scalar, rank: Scalar) -> Scalar:
-    """The rank-th (from 0) item that the user has not touched."""
-    start = t.indptr[user]
-    lo, hi = np.int64(0), t.indptr[user + 1] - start
-    while lo < hi:  # the number of positives before the answer: those with indices[j] - j <= rank
-        mid = (lo + hi) >> 1
-        if t.indices[start + mid] - mid <= rank:
-            lo = mid + 1
-        else:
-            hi = mid
-    return rank + lo
-
-
-@kernel(inner=True)
-def _prefetch_filter(t: Tables, user: Scalar, item: Scalar) -> None:
-    """Ask for the word that `is_observed` will read: in large tables nearly every draw misses the cache."""
-    if t.row_words > 0:
-        prefetch(t.filter, user * t.row_words + (item >> 6))
-    else:
-        first = t.filter_start[user]
-        mask = np.uint64(t.filter_start[user + 1] - first - 1)
-        prefetch(t.filter, first + np.int64(bloom_place(item)[0] & mask))
-
-
-@kernel(inner=True)
-def _item_try(t: Tables, key: Scalar, number: Scalar) -> Scalar:
-    return np.int64(mulhi(splitmix64(key, number), np.uint64(t.n_items)))
-
-
-@kernel(inner=True)
-def _popular_try(t: Tables, key: Scalar, number: Scalar) -> Scalar:
-    x = splitmix64(key, number)
-    item = np.int64(mulhi(x, np.uint64(t.n_items)))
-    if mulhi(x * np.uint64(t.n_items), np.uint64(t.total_weight)) >= t.cutoff[item]:
-        item = np.int64(t.alias[item])  # the fraction left over from the column picked decides
-    return item
-
-
-@kernel(inner=True)
-def _pair_try(t: Tables, key: Scalar, number: Scalar) -> tuple[Scalar, Scalar]:
-    x = splitmix64(key, number)
-    n_users = np.uint64(t.n_users)
-    return np.int64(mulhi(x, n_users)), np.int64(mulhi(x * n_users, np.uint64(t.n_items)))
-
-
-@kernel(inner=True)
-def _draw_item_again(t: Tables, user: Scalar, key: Scalar, base: Scalar) -> Scalar:
-    """The later tries and the fallback of one uniform draw; -1 if the user has touched everything."""
-    for k in range(1, TRIES):
-        item = _item_try(t, key, base + np.uint64(k))
-        if not is_observed(t, user, item):
-            return item
-    n_free = t.n_items - (t.indptr[user + 1] - t.indptr[user])
-    if n_free <= 0:
-        return np.int64(-1)
-    return free_item(t, user, np.int64(mulhi(splitmix64(key, base + np.uint64(TRIES)), np.uint64(n_free))))
-
-
-@kernel(inner=True)
-def _draw_popular_again(t: Tables, user: Scalar, key: Scalar, base: Scalar) -> Scalar:
-    if t.free_weight[user] == 0:  # no untouched item has a positive: one of them at random
-        return _draw_item_again(t, user, key, base)
-    for k in range(1, POPULAR_TRIES):
-        item = _popular_try(t, key, base + np.uint64(k))
-        if not is_observed(t, user, item):
-            return item
-    x = splitmix64(key, base + np.uint64(POPULAR_TRIES))
-    left = np.int64(mulhi(x, np.uint64(t.free_weight[user])))
-    at, end = t.indptr[user], t.indptr[user + 1]
-    for item in range(t.n_items):
-        if at < end and t.indices[at] == item:
-            at += 1
-            continue
-        left -= t.weight[item]
-        if left < 0:
-            return item
-    return np.int64(-1)
-
-
-@kernel(inner=True)
-def _draw_pair_again(t: Tables, key: Scalar, base: Scalar) -> tuple[Scalar, Scalar]:
-    for k in range(1, TRIES):
-        user, item = _pair_try(t, key, base + np.uint64(k))
-        if not is_observed(t, user, item):
-            return user, item
-    n_free = t.n_users * t.n_items - t.indptr[t.n_users]
-    rank = np.int64(mulhi(splitmix64(key, base + np.uint64(TRIES)), np.uint64(n_free)))
-    lo, hi = np.int64(0), np.int64(t.n_users)
-    while lo < hi:  # the first user whose free pairs end after the rank
-        mid = (lo + hi) >> 1
-        if (mid + 1) * t.n_items - t.indptr[mid + 1] <= rank:
-            lo = mid + 1
-        else:
-            hi = mid
-    return lo, free_item(t, lo, rank - (lo * t.n_items - t.indptr[lo]))
-
-
-@kernel()
-def draw_items(t: Tables, users: I32, n: Scalar, key: Scalar, counter: Scalar, out: I32) -> None:
-    """out[k], k < n: an item uniform over those that users[k] has not touched; -1 if there is none."""
-    for first in range(0, n, _BLOCK):
-        last = min(first + _BLOCK, n)
-        for k in range(first, last):
-            item = _item_try(t, key, (counter + np.uint64(k)) * _STRIDE)
-            _prefetch_filter(t, np.int64(users[k]), item)
-            out[k] = item
-        for k in range(first, last):
-            if is_observed(t, np.int64(users[k]), np.int64(out[k])):
-                out[k] = _draw_item_again(t, np.int64(users[k]), key, (counter + np.uint64(k)) * _STRIDE)
-
-
-@kernel()
-def draw_popular_items(t: Tables, users: I32, n: Scalar, key: Scalar, counter: Scalar, out: I32) -> None:
-    """As `draw_items`, in proportion to the items' numbers of positives."""
-    for first in range(0, n, _BLOCK):
-        last = min(first + _BLOCK, n)
-        for k in range(first, last):
-            item = _popular_try(t, key, (counter + np.uint64(k)) * _POPULAR_STRIDE)
-            _prefetch_filter(t, np.int64(users[k]), item)
-            out[k] = item
-        for k in range(first, last):
-            if is_observed(t, np.int64(users[k]), np.int64(out[k])):
-                out[k] = _draw_popular_again(t, np.int64(users[k]), key, (counter + np.uint64(k)) * _POPULAR_STRIDE)
-
-
-@kernel()
-def draw_pairs(t: Tables, n: Scalar, key: Scalar, counter: Scalar, users: I32, items: I32) -> None:
-    """users[k], items[k], k < n: uniform over all unobserved pairs, of which there must be one."""
-    for first in range(0, n, _BLOCK):
-        last = min(first + _BLOCK, n)
-        for k in range(first, last):
-            users[k], items[k] = _pair_try(t, key, (counter + np.uint64(k)) * _STRIDE)
-            _prefetch_filter(t, np.int64(users[k]), np.int64(items[k]))
-        for k in range(first, last):
-            if is_observed(t, np.int64(users[k]), np.int64(items[k])):
-                users[k], items[k] = _draw_pair_again(t, key, (counter + np.uint64(k)) * _STRIDE)
-
-
-@kernel()
-def _fill_bitmap(indptr: I64, indices: I32, row_words: Scalar, out: U64) -> None:
-    for user in range(indptr.size - 1):
-        for k in range(indptr[user], indptr[user + 1]):
-            item = indices[k]
-            out[user * row_words + (item >> 6)] |= _ONE << (np.uint64(item) & _SIX_BITS)
-
-
-@kernel()
-def _fill_bloom(indptr: I64, indices: I32, start: I64, out: U64) -> None:
-    for user in range(indptr.size - 1):
-        mask = np.uint64(start[user + 1] - start[user] - 1)
-        for k in range(indptr[user], indptr[user + 1]):
-            place, bits = bloom_place(np.int64(indices[k]))
-            out[start[user] + np.int64(place & mask)] |= bits
-
-
-@kernel()
-def _free_weights(indptr: I64, indices: I32, weight: I64, total: Scalar, out: I64) -> None:
-    for user in range(indptr.size - 1):
-        left = total
-        for k in range(indptr[user], indptr[user + 1]):
-            left -= weight[indices[k]]
-        out[user] = left
-
-
-@kernel()
-def _fill_alias(height: I64, total: Scalar, stack: I64, cutoff: U64, alias: I32) -> None:
-    """Vose's alias table in whole numbers: n columns of height `total`, item i fills `height[i]` in all.
-
-    `height` is used up; `stack` (n,) is scratch: columns too low from its left, too high from its right.
-    """
-    n = height.size
-    n_low, first_high = 0, n
-    for i in range(n):
-        alias[i] = i
-        if height[i] < total:
-            stack[n_low] = i
-            n_low += 1
-        else:
-            first_high -= 1
-            stack[first_high] = i
-    while n_low > 0 and first_high < n:
-        low, high = stack[n_low - 1], stack[first_high]
-        cutoff[low] = height[low]
-        alias[low] = high
-        height[high] -= total - height[low]
-        if height[high] < total:
-            stack[n_low - 1] = high
-            first_high += 1
-        else:
-            n_low -= 1
-    for k in range(first_high, n):
-        cutoff[stack[k]] = total
-    for k in range(n_low):
-        cutoff[stack[k]] = total
 
 
 class UnlabeledSampler:
@@ -460,22 +147,87 @@ def _tables(indptr: I64, indices: I32, n_items: int, memory_mb: float) -> Tables
         words = np.zeros(int(filter_start[-1]), np.uint64)
         _fill_bloom(indptr, indices, filter_start, words)
     weight = np.bincount(indices, minlength=n_items).astype(np.int64)
-    total = int(weight.sum())
-    free_weight = np.empty(n_users, np.int64)
+    return Tables(
+        indptr, indices, n_users, n_items, row_words, words, filter_start, **_by_weight(indptr, indices, weight)
+    )
+
+
+def weighted(tables: Tables, shares: npt.NDArray[np.float64]) -> Tables:
+    """The same tables, with draws by weight going by `shares` (n_items,) instead of by popularity."""
+    # Whole numbers, so that the alias table is exact; the largest product stays below 2^63.
+    weight = np.maximum(1, np.rint(shares / shares.max() * 2**24)).astype(np.int64)
+    return tables._replace(**_by_weight(tables.indptr, tables.indices, weight))
+
+
+def _by_weight(indptr: I64, indices: I32, weight: I64) -> dict[str, Any]:
+    """The fields of `Tables` that draws by weight need."""
+    n_items, total = weight.size, int(weight.sum())
+    free_weight = np.empty(indptr.size - 1, np.int64)
     _free_weights(indptr, indices, weight, total, free_weight)
     cutoff, alias = np.zeros(n_items, np.uint64), np.zeros(n_items, np.int32)
     _fill_alias(weight * n_items, total, np.empty(n_items, np.int64), cutoff, alias)
-    return Tables(
-        indptr,
-        indices,
-        n_users,
-        n_items,
-        row_words,
-        words,
-        filter_start,
-        total,
-        free_weight,
-        weight,
-        cutoff,
-        alias,
-    )
+    return {
+        "total_weight": total,
+        "free_weight": free_weight,
+        "weight": weight,
+        "cutoff": cutoff,
+        "alias": alias,
+    }
+
+
+@kernel()
+def _fill_bitmap(indptr: I64, indices: I32, row_words: Scalar, out: U64) -> None:
+    for user in range(indptr.size - 1):
+        for k in range(indptr[user], indptr[user + 1]):
+            item = indices[k]
+            out[user * row_words + (item >> 6)] |= _ONE << (np.uint64(item) & _SIX_BITS)
+
+
+@kernel(depends_on=("purerec.drawing",))
+def _fill_bloom(indptr: I64, indices: I32, start: I64, out: U64) -> None:
+    for user in range(indptr.size - 1):
+        mask = np.uint64(start[user + 1] - start[user] - 1)
+        for k in range(indptr[user], indptr[user + 1]):
+            place, bits = bloom_place(np.int64(indices[k]))
+            out[start[user] + np.int64(place & mask)] |= bits
+
+
+@kernel()
+def _free_weights(indptr: I64, indices: I32, weight: I64, total: Scalar, out: I64) -> None:
+    for user in range(indptr.size - 1):
+        left = total
+        for k in range(indptr[user], indptr[user + 1]):
+            left -= weight[indices[k]]
+        out[user] = left
+
+
+@kernel()
+def _fill_alias(height: I64, total: Scalar, stack: I64, cutoff: U64, alias: I32) -> None:
+    """Vose's alias table in whole numbers: n columns of height `total`, item i fills `height[i]` in all.
+
+    `height` is used up; `stack` (n,) is scratch: columns too low from its left, too high from its right.
+    """
+    n = height.size
+    n_low, first_high = 0, n
+    for i in range(n):
+        alias[i] = i
+        if height[i] < total:
+            stack[n_low] = i
+            n_low += 1
+        else:
+            first_high -= 1
+            stack[first_high] = i
+    while n_low > 0 and first_high < n:
+        low, high = stack[n_low - 1], stack[first_high]
+        cutoff[low] = height[low]
+        alias[low] = high
+        height[high] -= total - height[low]
+        if height[high] < total:
+            stack[n_low - 1] = high
+            first_high += 1
+        else:
+            n_low -= 1
+    for k in range(first_high, n):
+        cutoff[stack[k]] = total
+    for k in range(n_low):
+        cutoff[stack[k]] = total

@@ -23,17 +23,17 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.compiled import kernel
+from purerec.drawing import splitmix64
 from purerec.errors import ConfigError
 from purerec.interactions import F32, I32, I64, Interactions, Mask, Vocabulary
 from purerec.randomness import generator, key64
-from purerec.sampling import splitmix64
 
 if TYPE_CHECKING:
     from purerec.splitting import Split
 
 F64 = npt.NDArray[np.float64]
 
-_HELPERS = ("purerec.sampling",)
+_HELPERS = ("purerec.drawing",)
 _CALIBRATION_PAIRS = 1 << 20
 """Pairs that the two unknown constants are fitted on; worlds up to this size are fitted exactly."""
 _BLOCK_CELLS = 1 << 24

@@ -5,10 +5,10 @@ import pytest
 
 import purerec as pr
 from conftest import checkerboard
-from purerec.engines.negatives import rank_shares, weighted
+from purerec.engines.negatives import rank_shares
 from purerec.models.bpr import BPR
 from purerec.models.lambdafm import LambdaFM
-from purerec.sampling import UnlabeledSampler
+from purerec.sampling import UnlabeledSampler, weighted
 from purerec.training import Run
 
 

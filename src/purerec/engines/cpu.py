@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from purerec.drawing import splitmix64
 from purerec.engines import cpu_epochs as epochs
 from purerec.engines.cpu_discriminator import discriminator_step
 from purerec.engines.cpu_epochs import discriminator_epoch, generators_epoch, generators_step
@@ -14,7 +15,7 @@ from purerec.engines.cpu_memory import Memory, padded, parameter_shapes
 from purerec.engines.game import I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
 from purerec.errors import ConfigError, DataError, DivergedError, StoreError
 from purerec.randomness import key64
-from purerec.sampling import UnlabeledSampler, splitmix64
+from purerec.sampling import UnlabeledSampler
 
 _SCORERS = {"mf": MF, "gmf": GMF, "bilinear": BILINEAR, "fm": FM}
 _RISKS = {"pu": PU, "nnpu": NNPU, "pn": PN}

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.compiled import Scalar, kernel
+from purerec.drawing import prefetch
 from purerec.engines.cpu_generators import Side, make_fakes
 from purerec.engines.cpu_kernels import (
     BILINEAR,
@@ -38,7 +39,6 @@ from purerec.engines.cpu_kernels import (
     turn_back,
 )
 from purerec.engines.vectors import LANES, load, root, splat, store, total
-from purerec.sampling import prefetch
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ _USES = (
     "purerec.engines.vectors",
     "purerec.engines.cpu_kernels",
     "purerec.engines.cpu_generators",
-    "purerec.sampling",
+    "purerec.drawing",
 )
 
 

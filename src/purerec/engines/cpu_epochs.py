@@ -6,10 +6,20 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.compiled import Scalar, kernel
+from purerec.drawing import (
+    ITEM_MASK,
+    USER_SHIFT,
+    Tables,
+    draw_items,
+    draw_pairs,
+    draw_popular_items,
+    mulhi,
+    shuffle_pairs,
+    splitmix64,
+)
 from purerec.engines.cpu_discriminator import Work, discriminator_step
 from purerec.engines.cpu_generators import Side, fill_noise, generator_step
 from purerec.engines.cpu_kernels import Model, Rules, aligned
-from purerec.sampling import Tables, draw_items, draw_pairs, draw_popular_items, mulhi, splitmix64
 
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
@@ -27,23 +37,8 @@ _USES = (
     "purerec.engines.cpu_kernels",
     "purerec.engines.cpu_generators",
     "purerec.engines.cpu_discriminator",
-    "purerec.sampling",
+    "purerec.drawing",
 )
-_SHIFT, _ITEM = np.uint64(32), np.uint64(0xFFFFFFFF)
-
-
-@kernel(depends_on=_USES, inner=True)
-def _shuffle(t: Tables, key: Scalar, pairs: U64) -> None:
-    """All positives in random order, user in the upper and item in the lower half of a word.
-
-    From the same start each time, so that an epoch's order depends on its key alone.
-    """
-    for user in range(t.n_users):
-        for k in range(t.indptr[user], t.indptr[user + 1]):
-            pairs[k] = (np.uint64(user) << _SHIFT) | np.uint64(t.indices[k])
-    for k in range(pairs.size - 1, 0, -1):
-        other = np.int64(mulhi(splitmix64(key, np.uint64(k)), np.uint64(k + 1)))
-        pairs[k], pairs[other] = pairs[other], pairs[k]
 
 
 @kernel(depends_on=_USES, inner=True)
@@ -84,15 +79,15 @@ def discriminator_epoch(
     sums: F64,
 ) -> None:
     """One epoch over all positives; adds to `sums`. A fake ratio of 0 leaves the generators out."""
-    _shuffle(t, keys[SHUFFLE], pairs)
+    shuffle_pairs(t, keys[SHUFFLE], pairs)
     n_batches = (pairs.size + batch_size - 1) // batch_size
     item_counter = user_counter = np.uint64(0)
     for b in range(n_batches):
         first = b * batch_size
         n_pos = min(batch_size, pairs.size - first)
         for k in range(n_pos):
-            w.users[k] = np.int32(pairs[first + k] >> _SHIFT)
-            w.items[k] = np.int32(pairs[first + k] & _ITEM)
+            w.users[k] = np.int32(pairs[first + k] >> USER_SHIFT)
+            w.items[k] = np.int32(pairs[first + k] & ITEM_MASK)
         unl = aligned(n_pos)
         drawn = b * n_unlabeled // n_batches
         n_unl = (b + 1) * n_unlabeled // n_batches - drawn

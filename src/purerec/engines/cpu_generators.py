@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.compiled import Scalar, kernel
+from purerec.drawing import splitmix64
 from purerec.engines.cpu_kernels import (
     BILINEAR,
     FM,
@@ -31,14 +32,13 @@ from purerec.engines.vectors import (
     total,
     where_positive,
 )
-from purerec.sampling import splitmix64
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
 
 NO_CONSTRAINT, NORM, RECOLOUR = 0, 1, 2
-_USES = ("purerec.engines.vectors", "purerec.engines.cpu_kernels", "purerec.sampling")
+_USES = ("purerec.engines.vectors", "purerec.engines.cpu_kernels", "purerec.drawing")
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _MINUS_TWO = np.float32(-2.0)
 _TO_UNIT = np.float32(2.0**-32)

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.compiled import Scalar, kernel
+from purerec.drawing import Tables, is_observed, mulhi, splitmix64
 from purerec.engines.irgan_kernels import Rates, label_step, shuffle_users
 from purerec.engines.negatives import unit
 from purerec.engines.pairwise import Factors, score_pair
 from purerec.engines.vectors import LANES, load, sigmoid_softplus, splat, store, total
-from purerec.sampling import Tables, is_observed, mulhi, splitmix64
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -38,7 +38,7 @@ _USES = (
     "purerec.engines.negatives",
     "purerec.engines.pairwise",
     "purerec.engines.irgan_kernels",
-    "purerec.sampling",
+    "purerec.drawing",
 )
 _ONE = np.float32(1.0)
 

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.compiled import Scalar, kernel
+from purerec.drawing import Tables, is_observed, mulhi, splitmix64
 from purerec.engines.negatives import unit
 from purerec.engines.pairwise import Factors, Rules, score_pair, triple_step
 from purerec.engines.vectors import LANES, exp_negative, load, sigmoid_softplus, splat, store, total
-from purerec.sampling import Tables, is_observed, mulhi, splitmix64
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ _USES = (
     "purerec.engines.vectors",
     "purerec.engines.negatives",
     "purerec.engines.pairwise",
-    "purerec.sampling",
+    "purerec.drawing",
 )
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 

@@ -6,7 +6,7 @@
     RANKED       at random by the place r in the order of scores, in proportion to exp(-(r + 1) / (k rho)), LambdaFM
     VIOLATING    candidates one after the other, until one scores above the positive less a margin: WARP, LambdaFM
 
-Candidates come from `purerec.sampling`, uniform or by weight. A rule looks at scores that are given to it, so it
+Candidates come from `purerec.drawing`, uniform or by weight. A rule looks at scores that are given to it, so it
 does not care what model they come from. BEST and its kin cost k scores a negative instead of one.
 """
 
@@ -19,11 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.compiled import Scalar, kernel
-from purerec.sampling import Tables, _fill_alias, _free_weights
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 FIRST, BEST, SOFTMAX, RANKED, VIOLATING = range(5)
 Negatives = Literal["uniform", "dns", "drns"]
@@ -89,15 +87,3 @@ def rank_shares(n: int, rho: float) -> F64:
     weights = np.exp(-(np.arange(n) + 1.0) / (n * rho))
     shares: F64 = weights / weights.sum()
     return shares
-
-
-def weighted(tables: Tables, shares: F64) -> Tables:
-    """The same tables, with draws by weight going by `shares` (n_items,) instead of by popularity."""
-    # Whole numbers, so that the alias table is exact; the largest product stays below 2^63.
-    weight = np.maximum(1, np.rint(shares / shares.max() * 2**24)).astype(np.int64)
-    total = int(weight.sum())
-    free = np.empty(tables.n_users, np.int64)
-    _free_weights(tables.indptr, tables.indices, weight, total, free)
-    cutoff, alias = np.zeros(tables.n_items, np.uint64), np.zeros(tables.n_items, np.int32)
-    _fill_alias(weight * tables.n_items, total, np.empty(tables.n_items, np.int64), cutoff, alias)
-    return tables._replace(total_weight=total, free_weight=free, weight=weight, cutoff=cutoff, alias=alias)

@@ -17,6 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.compiled import Scalar, kernel
+from purerec.drawing import (
+    ITEM_MASK,
+    USER_SHIFT,
+    Tables,
+    draw_items,
+    draw_popular_items,
+    prefetch,
+    shuffle_pairs,
+    splitmix64,
+)
 from purerec.engines.negatives import (
     BEST,
     FIRST,
@@ -29,13 +39,12 @@ from purerec.engines.negatives import (
     ranked_of,
     softmax_of,
     unit,
-    weighted,
 )
 from purerec.engines.vectors import LANES, Vector, load, sigmoid_softplus, splat, store, total
 from purerec.errors import DataError
 from purerec.interactions import Csr
 from purerec.randomness import generator, key64
-from purerec.sampling import Tables, UnlabeledSampler, draw_items, draw_popular_items, mulhi, prefetch, splitmix64
+from purerec.sampling import UnlabeledSampler, weighted
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -43,10 +52,9 @@ I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
 State = dict[str, npt.NDArray[np.float32]]
 
-_USES = ("purerec.engines.vectors", "purerec.engines.negatives", "purerec.sampling")
+_USES = ("purerec.engines.vectors", "purerec.engines.negatives", "purerec.drawing")
 _BLOCK = 128  # triples whose candidates are drawn together
 _AHEAD = 6  # triples between asking for a row and using it
-_SHIFT, _ITEM = np.uint64(32), np.uint64(0xFFFFFFFF)
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
@@ -89,20 +97,6 @@ class Work(NamedTuple):
     """(candidates,) of RANKED"""
     rank_weight: F32
     """(candidates + 1,) of VIOLATING: the weight of a positive that was outscored at the T-th candidate."""
-
-
-@kernel(depends_on=_USES, inner=True)
-def shuffle_pairs(t: Tables, key: Scalar, pairs: U64) -> None:
-    """All positives in random order, user in the upper and item in the lower half of a word.
-
-    From the same start each time, so that an epoch's order depends on its key alone.
-    """
-    for user in range(t.n_users):
-        for k in range(t.indptr[user], t.indptr[user + 1]):
-            pairs[k] = (np.uint64(user) << _SHIFT) | np.uint64(t.indices[k])
-    for k in range(pairs.size - 1, 0, -1):
-        other = np.int64(mulhi(splitmix64(key, np.uint64(k)), np.uint64(k + 1)))
-        pairs[k], pairs[other] = pairs[other], pairs[k]
 
 
 @kernel(depends_on=_USES, inner=True)
@@ -195,14 +189,14 @@ def pairwise_epoch(t: Tables, m: Factors, w: Work, c: Rules, learning_rate: Scal
         if c.rule != VIOLATING:
             for k in range(n):
                 for j in range(k_c):
-                    w.users[k * k_c + j] = np.int32(w.pairs[first + k] >> _SHIFT)
+                    w.users[k * k_c + j] = np.int32(w.pairs[first + k] >> USER_SHIFT)
             _draw(t, c, w.users, n * k_c, keys[1], np.uint64(first) * np.uint64(k_c), w.drawn)
         for k in range(n):
             soon = min(k + _AHEAD, n - 1)
-            prefetch(m.user, np.int64(w.pairs[first + soon] >> _SHIFT) * m.width)
-            prefetch(m.item, np.int64(w.pairs[first + soon] & _ITEM) * m.width)
+            prefetch(m.user, np.int64(w.pairs[first + soon] >> USER_SHIFT) * m.width)
+            prefetch(m.item, np.int64(w.pairs[first + soon] & ITEM_MASK) * m.width)
             prefetch(m.item, max(np.int64(0), np.int64(w.drawn[soon * k_c])) * m.width)
-            user, i = np.int64(w.pairs[first + k] >> _SHIFT), np.int64(w.pairs[first + k] & _ITEM)
+            user, i = np.int64(w.pairs[first + k] >> USER_SHIFT), np.int64(w.pairs[first + k] & ITEM_MASK)
             weight: Scalar = _ONE
             if c.rule == VIOLATING:
                 counter = np.uint64(first + k) * np.uint64(k_c)

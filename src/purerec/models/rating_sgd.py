@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from purerec.compiled import Scalar, kernel
+from purerec.drawing import Tables, draw_items
 from purerec.engines.vectors import LANES, load, store, total
 from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.checks import need_positives
@@ -26,7 +27,7 @@ from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
 from purerec.models.ratings import Targets, rating_scale, rating_targets, unlabeled_weight
 from purerec.models.sizes import default_dim
 from purerec.randomness import generator, key64
-from purerec.sampling import Tables, UnlabeledSampler, draw_items
+from purerec.sampling import UnlabeledSampler
 from purerec.training import Record, Run, State
 
 _BLOCK = 128
@@ -189,7 +190,7 @@ class Descent:
         self.arrays = {name: np.array(array, dtype=np.float32) for name, array in state.items()}
 
 
-_USES = ("purerec.engines.vectors", "purerec.sampling")
+_USES = ("purerec.engines.vectors", "purerec.drawing")
 
 
 @kernel(depends_on=_USES, inner=True)
