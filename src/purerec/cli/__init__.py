@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from purerec import __version__, console
-from purerec.cli import data, evaluating, fitting, recommending
+from purerec.cli import data, evaluating, fitting, recommending, serving, tuning
 from purerec.errors import PurerecError
 
 app = typer.Typer(
@@ -31,7 +31,9 @@ for command in (
     fitting.fit,
     evaluating.evaluate,
     recommending.recommend,
+    serving.serve,
     evaluating.compare,
+    tuning.tune,
     evaluating.reproduce,
 ):
     app.command(command.__name__)(command)

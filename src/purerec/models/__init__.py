@@ -10,6 +10,7 @@ from purerec.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from purerec.models.base import Recommender
+    from purerec.storing import Stored
 
 REGISTRY: dict[str, tuple[str, str]] = {
     "itempop": ("purerec.models.itempop", "ItemPop"),
@@ -51,8 +52,12 @@ def load_model(path: str | os.PathLike[str]) -> Recommender:
     """Read a model folder that `Recommender.save` wrote."""
     from purerec import storing
 
-    stored = storing.read_folder(path, kind="model")
+    return restore_model(storing.read_folder(path, kind="model"), os.fspath(path))
+
+
+def restore_model(stored: Stored, where: str) -> Recommender:
+    """A model from what was found in its folder; `where` names the folder in errors."""
     name = stored.manifest.get("model")
     if name not in REGISTRY:
-        raise StoreError(f"{os.fspath(path)} holds a model {name!r} that this version does not know: upgrade purerec")
-    return model_class(name)._from_stored(stored, os.fspath(path))
+        raise StoreError(f"{where} holds a model {name!r} that this version does not know: upgrade purerec")
+    return model_class(name)._from_stored(stored, where)

@@ -1,0 +1,65 @@
+"""`purerec serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from purerec import console
+from purerec.errors import ConfigError
+
+_WEAK = 16
+
+
+def serve(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `purerec fit`.")],
+    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any free one.")] = 8000,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Processes that answer.")] = 1,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", help="File with the bearer token; else the variable PUREREC_TOKEN, if set."),
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option("--cors", metavar="ORIGIN", help="Pages from here may call the service; may be repeated."),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout", min=0.1, max=3600, metavar="SECONDS", help="For a request to arrive, and to be answered."
+        ),
+    ] = 10.0,
+    access_log: Annotated[
+        str, typer.Option("--access-log", help="route: without ids of people; path: with them; off.")
+    ] = "route",
+) -> None:
+    """Serve a model over HTTP, with a page to try it.
+
+    Examples:
+      purerec serve model
+      purerec serve model --host 0.0.0.0 --port 80 --workers 2 --token-file token.txt
+    """
+    from purerec.serving.server import is_loopback, read_token, serve
+    from purerec.serving.settings import AccessLog, Settings
+
+    if access_log not in ("route", "path", "off"):
+        raise ConfigError(f"--access-log takes route, path or off, not {access_log!r}")
+    origins = tuple(cors or ())
+    for origin in origins:
+        if origin != "*" and (not origin.startswith(("http://", "https://")) or origin.count("/") != 2):
+            raise ConfigError(f"--cors takes an origin such as https://example.com, not {origin!r}")
+    token = read_token(token_file)
+    if token is None and not is_loopback(host):
+        console.warn(f"{host} may be reached from other machines, and there is no token (--token-file)")
+    if token is not None and len(token) < _WEAK:
+        console.warn(f"the token is short: {_WEAK} random characters or more are hard to guess")
+    serve(
+        folder,
+        host=host,
+        port=port,
+        workers=workers,
+        settings=Settings(token=token, cors=origins, timeout_s=timeout, access_log=cast("AccessLog", access_log)),
+    )

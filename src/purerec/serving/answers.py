@@ -1,0 +1,230 @@
+"""What the service answers: from external ids to plain values for JSON. Runs in the threads for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from purerec import __version__
+from purerec.errors import ConfigError
+from purerec.serving.problems import Problem
+
+if TYPE_CHECKING:
+    from purerec.explaining import Explanation
+    from purerec.interactions import I32, Id
+    from purerec.ranking import TopK
+    from purerec.serving.settings import Limits
+    from purerec.serving.state import Loaded
+
+Json = dict[str, Any]
+
+_HISTORY_SHOWN = 200
+_SHOWN_OF_ID = 64
+
+
+def recommend_users(
+    loaded: Loaded,
+    users: Sequence[Id],
+    k: int,
+    *,
+    exclude_seen: bool = True,
+    items: Sequence[Id] | None = None,
+    exclude: Sequence[Id] | None = None,
+    explain: int = 0,
+) -> list[Json]:
+    """A list for each of these people of the training data."""
+    user_idx = np.array([_user(loaded, user) for user in users], dtype=np.int64)
+    top = loaded.model.top_for_users(
+        user_idx,
+        k,
+        exclude_seen=exclude_seen,
+        items=None if items is None else _candidates(loaded, items),
+        exclude=None if exclude is None else known_items(loaded, exclude)[0],
+    )
+    results = []
+    for row, idx in enumerate(user_idx.tolist()):
+        listed = _list(loaded, top, row)
+        if explain:
+            user_id = loaded.model.users[idx]
+            for entry, item in zip(listed, _there(top, row), strict=True):
+                entry["because"] = _because(loaded, loaded.model.explain(user_id, loaded.model.items[item], explain))
+        results.append({"user": str(users[row]), "items": listed, "unknown_items": []})
+    return results
+
+
+def recommend_history(
+    loaded: Loaded,
+    history: Sequence[Id],
+    k: int,
+    *,
+    exclude_seen: bool = True,
+    items: Sequence[Id] | None = None,
+    exclude: Sequence[Id] | None = None,
+    explain: int = 0,
+) -> Json:
+    """A list for a person of whom only a history is known."""
+    known, unknown = known_items(loaded, history)
+    try:
+        top = loaded.model.top_for_history(
+            known,
+            k,
+            exclude_seen=exclude_seen,
+            items=None if items is None else _candidates(loaded, items),
+            exclude=None if exclude is None else known_items(loaded, exclude)[0],
+        )
+    except ConfigError as error:
+        raise _cannot(error) from None
+    listed = _list(loaded, top, 0)
+    if explain:
+        for entry, item in zip(listed, _there(top, 0), strict=True):
+            entry["because"] = _because(loaded, loaded.model.explain_history(known, item, explain))
+    return {"user": None, "items": listed, "unknown_items": unknown}
+
+
+def one_user(loaded: Loaded, user: str, k: int, *, exclude_seen: bool, explain: int) -> Json:
+    """A known person's list, with what it rests on."""
+    result = recommend_users(loaded, [user], k, exclude_seen=exclude_seen, explain=explain)[0]
+    own = loaded.model.seen.row(_user(loaded, user))
+    return {**result, "history": named(loaded, own[:_HISTORY_SHOWN])}
+
+
+def similar(loaded: Loaded, item: str, k: int) -> Json:
+    idx = _item(loaded, item)
+    return {"item": named(loaded, np.array([idx]))[0], "items": _list(loaded, loaded.model.top_similar(idx, k), 0)}
+
+
+def find_items(loaded: Loaded, query: str, limit: int) -> Json:
+    found = loaded.item_search.find(query, limit)
+    popularity = loaded.model.popularity()[found.idx].astype(np.int64).tolist()
+    items = [
+        {**entry, "popularity": count} for entry, count in zip(named(loaded, found.idx), popularity, strict=True)
+    ]
+    return {"items": items, "total": found.total}
+
+
+def find_users(loaded: Loaded, query: str, limit: int) -> Json:
+    return {"users": loaded.user_search.find(query, limit)}
+
+
+def explain_user(loaded: Loaded, user: Id, item: Id, k: int) -> Json:
+    model, user_idx, item_idx = loaded.model, _user(loaded, user), _item(loaded, item)
+    return _explained(loaded, item_idx, model.explain(model.users[user_idx], model.items[item_idx], k), [])
+
+
+def explain_history(loaded: Loaded, history: Sequence[Id], item: Id, k: int) -> Json:
+    item_idx = _item(loaded, item)
+    known, unknown = known_items(loaded, history)
+    try:
+        return _explained(loaded, item_idx, loaded.model.explain_history(known, item_idx, k), unknown)
+    except ConfigError as error:
+        raise _cannot(error) from None
+
+
+def about(loaded: Loaded, limits: Limits) -> Json:
+    """What the model is, and what it was fitted on."""
+    manifest = loaded.manifest
+    return {
+        "name": loaded.model.name,
+        "version": loaded.version,
+        "fitted_on": manifest.get("fitted_on", {}),
+        "config": manifest.get("config", {}),
+        "metrics": manifest.get("metrics"),
+        "history": manifest.get("history"),
+        "personalised": loaded.model.personalised,
+        "purerec": __version__,
+        "limits": {
+            "k": limits.k,
+            "batch": limits.batch,
+            "history": limits.history,
+            "body_bytes": limits.body_bytes,
+        },
+    }
+
+
+# ---------------------------------------------------------------------- ids
+
+
+def known_items(loaded: Loaded, asked: Sequence[Id]) -> tuple[I32, list[str]]:
+    """Indices of the items that the model knows, each once, and the ids of the others."""
+    find = loaded.model.items.find
+    found = [(item, find(item)) for item in asked]
+    known = sorted({idx for _, idx in found if idx is not None})
+    return np.array(known, dtype=np.int32), list(dict.fromkeys(str(item) for item, idx in found if idx is None))
+
+
+def _candidates(loaded: Loaded, asked: Sequence[Id]) -> I32:
+    known, unknown = known_items(loaded, asked)
+    if unknown:
+        raise _unknown("item", unknown[0], "leave it out of `items`", status=422)
+    return known
+
+
+def _user(loaded: Loaded, user: Id) -> int:
+    found = loaded.model.users.find(user)
+    if found is None:
+        raise _unknown("user", user, "post a `history` to /v1/recommend for people who were not there")
+    return found
+
+
+def _item(loaded: Loaded, item: Id) -> int:
+    found = loaded.model.items.find(item)
+    if found is None:
+        raise _unknown("item", item, "search for items with /v1/items?query=")
+    return found
+
+
+def _unknown(what: str, external: Id, remedy: str, *, status: int = 404) -> Problem:
+    text = str(external)
+    shown = text if len(text) <= _SHOWN_OF_ID else text[:_SHOWN_OF_ID] + "..."
+    return Problem(status, f"unknown-{what}", f"{what} {shown!r} was not in training; {remedy}")
+
+
+def _cannot(error: ConfigError) -> Problem:
+    return Problem(422, "not-for-this-model", str(error))
+
+
+# ---------------------------------------------------------------------- values
+
+
+def named(loaded: Loaded, item_idx: Any) -> list[Json]:
+    """Ids and titles of some items."""
+    ids = loaded.model.items.take(item_idx).to_list()
+    labels = loaded.model.labels
+    titles = [None] * len(ids) if labels is None else labels.gather(item_idx).to_list()
+    return [{"item": str(i), "label": title} for i, title in zip(ids, titles, strict=True)]
+
+
+def _there(top: TopK, row: int) -> list[int]:
+    return [item for item in top.items[row].tolist() if item >= 0]
+
+
+def _list(loaded: Loaded, top: TopK, row: int) -> list[Json]:
+    items = top.items[row][top.items[row] >= 0]
+    entries = named(loaded, items)
+    for rank, (entry, score) in enumerate(zip(entries, top.scores[row].tolist(), strict=False), start=1):
+        entry["score"] = short(score)
+        entry["rank"] = rank
+    return entries
+
+
+def _because(loaded: Loaded, found: Explanation) -> list[Json]:
+    entries = named(loaded, found.item_idx)
+    return [{**entry, "share": short(share)} for entry, share in zip(entries, found.shares.tolist(), strict=True)]
+
+
+def _explained(loaded: Loaded, item_idx: int, found: Explanation, unknown: list[str]) -> Json:
+    return {
+        **named(loaded, np.array([item_idx]))[0],
+        "score": short(found.score),
+        "method": found.method,
+        "text": found.text,
+        "because": _because(loaded, found),
+        "unknown_items": unknown,
+    }
+
+
+def short(value: float) -> float:
+    """As many digits as a 32-bit float has."""
+    return float(f"{value:.7g}")

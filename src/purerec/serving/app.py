@@ -1,0 +1,351 @@
+"""The endpoints. Each takes the current model once, has a thread work the answer out, and sends it as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+
+from purerec import __version__
+from purerec.serving import answers, problems, schemas
+from purerec.serving.gate import Gate
+from purerec.serving.logs import Log
+from purerec.serving.metrics import Metrics
+from purerec.serving.page_files import PageFile, read_page
+from purerec.serving.problems import Problem
+from purerec.serving.settings import Limits, Settings
+from purerec.serving.state import Holder, Loaded
+
+P = ParamSpec("P")
+
+_LIMITS = Limits()
+_PROBLEM = {"content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}}}
+_ABOUT = """Recommendations of one fitted model. Ids are strings everywhere; numbers are taken for ids that are such.
+Errors are problem documents (RFC 9457). If the service has a token, everything under /v1 and /metrics needs the
+header `Authorization: Bearer ...`."""
+
+UserId = Annotated[str, Path(max_length=_LIMITS.id_length, examples=["196"], description="A user id.")]
+ItemId = Annotated[str, Path(max_length=_LIMITS.id_length, examples=["50"], description="An item id.")]
+KQuery = Annotated[int, Query(ge=1, le=_LIMITS.k, description="How many items.", examples=[10])]
+Reasons = Annotated[int, Query(ge=0, le=_LIMITS.because, description="Reasons for each item.", examples=[3])]
+Search = Annotated[str, Query(max_length=_LIMITS.query, description="What to search for; nothing: popular ones.")]
+Found = Annotated[int, Query(ge=1, le=_LIMITS.found, description="How many results.", examples=[20])]
+
+
+@dataclass
+class Service:
+    """What the endpoints share."""
+
+    settings: Settings
+    metrics: Metrics
+    log: Log
+    reload: Callable[[], Awaitable[dict[str, Any]]]
+    """Swaps the model in all workers; raises a Problem if the folder cannot be used."""
+    holder: Holder = field(default_factory=Holder)
+
+    def __post_init__(self) -> None:
+        self.pool = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="model")
+
+    async def answer(
+        self, make: Callable[Concatenate[Loaded, P], dict[str, Any]], *args: P.args, **kwargs: P.kwargs
+    ) -> Response:
+        """What `make` gives for the current model, with the model's version in it."""
+        loaded = self.holder.current
+        if loaded is None:
+            raise problems.not_ready()
+        work = partial(_worked_out, make, loaded, *args, **kwargs)
+        return json_response(await asyncio.get_running_loop().run_in_executor(self.pool, work))
+
+
+def _worked_out(make: Callable[..., dict[str, Any]], loaded: Loaded, *args: Any, **kwargs: Any) -> bytes:
+    return to_json({"model": loaded.version, **make(loaded, *args, **kwargs)}, inf_nan_mode="null")
+
+
+def json_response(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
+def make_app(service: Service) -> Gate:
+    """The application with everything around it."""
+    app = FastAPI(
+        title="purerec",
+        version=__version__,
+        description=_ABOUT,
+        docs_url=None,  # its page would load scripts from elsewhere
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    _add_errors(app)
+    _add_recommending(app, service)
+    _add_looking_up(app, service)
+    _add_operating(app, service)
+    _add_page(app, read_page())
+    return Gate(app, service.settings, service.metrics, service.log)
+
+
+# ---------------------------------------------------------------------- errors
+
+
+def _add_errors(app: FastAPI) -> None:
+    def document(request: Request, problem: Problem) -> Response:
+        raw: bytes = request.scope.get("raw_path", b"")
+        body = problem.body(raw.decode("ascii", "replace"))
+        return Response(body, problem.status, problem.headers, problems.MEDIA_TYPE)
+
+    @app.exception_handler(Problem)
+    async def expected(request: Request, problem: Problem) -> Response:
+        return document(request, problem)
+
+    @app.exception_handler(RequestValidationError)
+    async def wrong(request: Request, error: RequestValidationError) -> Response:
+        return document(request, schemas.invalid([(e["loc"], e["msg"]) for e in error.errors()]))
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        kind, detail = {
+            404: ("not-found", "there is nothing at this address; /openapi.json lists what there is"),
+            405: ("method-not-allowed", f"{request.method} is not possible here"),
+        }.get(error.status_code, ("refused", "the request was refused"))
+        return document(request, Problem(error.status_code, kind, detail, headers=error.headers))
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        return document(request, problems.internal())  # the gate has it logged
+
+
+def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    names = {
+        403: "Refused",
+        404: "Unknown id",
+        409: "The folder cannot be used; the old model goes on",
+        413: "Body too large",
+    }
+    names |= {401: "Token missing or wrong", 422: "Wrong request", 503: "Not ready, overloaded or too slow"}
+    return {status: {"description": names[status], **_PROBLEM} for status in (401, *statuses, 503)}
+
+
+# ---------------------------------------------------------------------- lists
+
+
+def _body_of(kind: type[schemas.Request]) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _add_recommending(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/v1/recommend",
+        response_model=schemas.RecommendAnswer,
+        responses=_errors(404, 413, 422),
+        openapi_extra=_body_of(schemas.RecommendRequest),
+        tags=["lists"],
+        summary="Lists for people of the training data, or for a new person with a history",
+    )
+    async def recommend(request: Request) -> Response:
+        asked = schemas.parse(schemas.RecommendRequest, await request.body())
+        _check_amount(asked.cells, asked.explain)
+        return await service.answer(_recommended, asked)
+
+    @app.get(
+        "/v1/users/{id:path}/recommendations",
+        response_model=schemas.UserAnswer,
+        responses=_errors(404, 422),
+        tags=["lists"],
+        summary="A list for one person of the training data, and what the person had",
+    )
+    async def for_user(id: UserId, k: KQuery = 10, exclude_seen: bool = True, explain: Reasons = 0) -> Response:
+        _check_amount(k, explain)
+        return await service.answer(answers.one_user, id, k, exclude_seen=exclude_seen, explain=explain)
+
+    @app.get(
+        "/v1/items/{id:path}/similar",
+        response_model=schemas.SimilarAnswer,
+        responses=_errors(404, 422),
+        tags=["lists"],
+        summary="The items nearest to one",
+    )
+    async def similar(id: ItemId, k: KQuery = 10) -> Response:
+        return await service.answer(answers.similar, id, k)
+
+    @app.get(
+        "/v1/explain",
+        response_model=schemas.ExplainAnswer,
+        responses=_errors(404, 422),
+        tags=["lists"],
+        summary="Why an item is in a person's list",
+    )
+    async def explain(
+        user: Annotated[str, Query(max_length=_LIMITS.id_length, examples=["196"])],
+        item: Annotated[str, Query(max_length=_LIMITS.id_length, examples=["50"])],
+        k: Annotated[int, Query(ge=1, le=_LIMITS.because)] = 5,
+    ) -> Response:
+        return await service.answer(answers.explain_user, user, item, k)
+
+    @app.post(
+        "/v1/explain",
+        response_model=schemas.ExplainAnswer,
+        responses=_errors(404, 413, 422),
+        openapi_extra=_body_of(schemas.ExplainRequest),
+        tags=["lists"],
+        summary="Why an item is in the list of a new person",
+    )
+    async def explain_new(request: Request) -> Response:
+        asked = schemas.parse(schemas.ExplainRequest, await request.body())
+        return await service.answer(answers.explain_history, asked.history, asked.item, asked.k)
+
+
+def _recommended(loaded: Loaded, asked: schemas.RecommendRequest) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "exclude_seen": asked.exclude_seen,
+        "items": asked.items,
+        "exclude": asked.exclude,
+        "explain": asked.explain,
+    }
+    if asked.users is not None:
+        return {"results": answers.recommend_users(loaded, asked.users, asked.k, **options)}
+    assert asked.history is not None
+    return {"results": [answers.recommend_history(loaded, asked.history, asked.k, **options)]}
+
+
+def _check_amount(cells: int, explain: int) -> None:
+    limit = _LIMITS.explained if explain else _LIMITS.cells
+    if cells > limit:
+        what = "lists with reasons" if explain else "lists"
+        raise Problem(
+            422, "too-much", f"{cells:,} places in {what} of one request are more than {limit:,}; ask in parts"
+        )
+
+
+# ---------------------------------------------------------------------- looking up
+
+
+def _add_looking_up(app: FastAPI, service: Service) -> None:
+    @app.get(
+        "/v1/items",
+        response_model=schemas.ItemsAnswer,
+        responses=_errors(422),
+        tags=["look up"],
+        summary="Items by the words of their title or the start of their id; without a query, the most popular",
+    )
+    async def items(query: Search = "", limit: Found = 20) -> Response:
+        return await service.answer(answers.find_items, query, limit)
+
+    @app.get(
+        "/v1/users",
+        response_model=schemas.UsersAnswer,
+        responses=_errors(422),
+        tags=["look up"],
+        summary="People of the training data by the start of their id",
+    )
+    async def users(query: Search = "", limit: Found = 20) -> Response:
+        return await service.answer(answers.find_users, query, limit)
+
+    @app.get(
+        "/v1/model",
+        response_model=schemas.ModelAnswer,
+        responses=_errors(),
+        tags=["look up"],
+        summary="What the model is, and what it was fitted on",
+    )
+    async def model() -> Response:
+        return await service.answer(answers.about, service.settings.limits)
+
+
+# ---------------------------------------------------------------------- operating
+
+
+def _add_operating(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/v1/reload",
+        response_model=schemas.ReloadAnswer,
+        responses=_errors(403, 409),
+        tags=["operating"],
+        summary="Serve what is in the model folder now; needs a token",
+    )
+    async def reload() -> Response:
+        if service.settings.token is None:
+            raise Problem(403, "no-token", "reloading over HTTP needs a service with a token; or send SIGHUP")
+        return json_response(to_json(await service.reload()))
+
+    @app.get("/healthz", response_model=schemas.StatusAnswer, tags=["operating"], summary="Whether it is alive")
+    async def healthz() -> Response:
+        return json_response(b'{"status":"ok"}')
+
+    @app.get(
+        "/readyz",
+        response_model=schemas.StatusAnswer,
+        responses={503: {"description": "Not ready", **_PROBLEM}},
+        tags=["operating"],
+        summary="Whether it can answer",
+    )
+    async def readyz() -> Response:
+        if service.holder.current is None:
+            raise problems.not_ready()
+        return json_response(b'{"status":"ok"}')
+
+    @app.get("/metrics", response_class=Response, responses={401: _errors()[401]}, tags=["operating"])
+    async def metrics() -> Response:
+        """Counters for Prometheus, of all workers together."""
+        text = service.metrics.text(service.holder.current, service.holder.since)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    described: list[bytes] = []
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        if not described:
+            described.append(to_json(_describe(app)))
+        return json_response(described[0])
+
+
+def _describe(app: FastAPI) -> dict[str, Any]:
+    description = app.openapi()
+    parts = description["components"]["schemas"]
+    for kind in (schemas.RecommendRequest, schemas.ExplainRequest, schemas.ProblemAnswer):
+        schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+        parts |= schema.pop("$defs", {}) | {kind.__name__: schema}
+    description["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, operations in description["paths"].items():
+        for operation in operations.values():
+            if path.startswith("/v1/") or path == "/metrics":
+                operation["security"] = [{"token": []}, {}]
+            # Every 422 is a problem document; FastAPI describes another one of its own.
+            if (
+                "422" in operation["responses"]
+                and problems.MEDIA_TYPE not in operation["responses"]["422"]["content"]
+            ):
+                operation["responses"]["422"] = {"description": "Wrong request", **_PROBLEM}
+    for unused in ("HTTPValidationError", "ValidationError"):
+        parts.pop(unused, None)
+    return description
+
+
+# ---------------------------------------------------------------------- the page
+
+
+def _add_page(app: FastAPI, page: dict[str, PageFile]) -> None:
+    def sent(request: Request, name: str) -> Response:
+        file = page.get(name)
+        if file is None:
+            raise Problem(404, "not-found", "the page has no such file")
+        headers = {"etag": file.etag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == file.etag:
+            return Response(status_code=304, headers=headers)
+        return Response(file.content, headers=headers, media_type=file.media_type)
+
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    async def index(request: Request) -> Response:
+        return sent(request, "index.html")
+
+    @app.api_route("/static/{name:path}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def static(request: Request, name: str) -> Response:
+        return sent(request, name)

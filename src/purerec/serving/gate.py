@@ -1,0 +1,269 @@
+"""The outermost layer: what holds for every request, whatever it asks for.
+
+In order: whether there is room for it, its token, its body (bounded in size and time), the answer (bounded in time),
+and then headers, counters and the log. Whatever goes wrong inside leaves as a problem document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+import traceback
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from purerec.serving import problems
+from purerec.serving.logs import Log
+from purerec.serving.metrics import IN_FLIGHT, Metrics
+from purerec.serving.problems import Problem
+from purerec.serving.settings import Settings
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SECURITY: Headers = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
+_NO_STORE = (b"cache-control", b"no-store")
+_LINGER_S = 2.0
+_ALWAYS = ("/healthz", "/readyz")
+"""Answered however busy the service is."""
+
+
+class Gate:
+    """An ASGI application around another."""
+
+    def __init__(self, app: App, settings: Settings, metrics: Metrics, log: Log) -> None:
+        self._app, self._settings, self._metrics, self._log = app, settings, metrics, log
+        self._token = None if settings.token is None else _digest(settings.token.encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        answer = _Answer(send, self._headers(scope))
+        self._metrics.add(IN_FLIGHT)
+        try:
+            await self._answered(scope, receive, answer)
+        finally:
+            self._metrics.add(IN_FLIGHT, -1.0)
+            seconds = time.perf_counter() - start
+            # As the application spells it: the path itself may hold ids of people.
+            route = getattr(scope.get("route"), "path_format", "other")
+            self._metrics.observe(route, answer.status, seconds)
+            if self._settings.access_log != "off":
+                shown = {"path": _path(scope)} if self._settings.access_log == "path" else {}
+                self._log.write(
+                    "request",
+                    method=scope["method"],
+                    route=route,
+                    **shown,
+                    status=answer.status,
+                    ms=round(seconds * 1e3, 3),
+                    bytes=answer.size,
+                )
+
+    async def _answered(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        limit = self._settings.timeout_s
+        problem: Problem
+        try:
+            if scope["path"] not in _ALWAYS and self._metrics.in_flight > self._settings.pending:
+                raise problems.overloaded()
+            if scope["method"] == "OPTIONS" and self._settings.cors and (allowed := self._preflight(scope)):
+                await answer.send({"type": "http.response.start", "status": 204, "headers": allowed})
+                await answer.send({"type": "http.response.body", "body": b""})
+                return
+            self._check_token(scope)
+            body = await self._body(scope, receive)
+            if body is None:
+                return  # the client has gone
+            async with asyncio.timeout(limit):
+                await self._app(scope, _given(body, receive), answer.send)
+            return
+        except Problem as found:
+            problem = found
+        except TimeoutError:
+            problem = problems.too_slow(limit)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            # To the log only: a trace may hold paths and data.
+            where = [f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
+            self._log.write("error", kind=type(error).__name__, detail=str(error)[:500], trace=where[-8:])
+            problem = problems.internal()
+        if answer.ended:
+            return
+        if answer.status:
+            # Half an answer is out already: nothing but to close the connection, which the server does.
+            raise ConnectionAbortedError
+        await answer.problem(problem, _path(scope))
+        if problem.status == 413:
+            await _discard(receive)
+        await answer.end()
+
+    # ------------------------------------------------------------------ parts
+
+    def _check_token(self, scope: Scope) -> None:
+        path = scope["path"]
+        if self._token is None or not (path.startswith("/v1/") or path == "/v1" or path == "/metrics"):
+            return
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                scheme, _, given = value.partition(b" ")
+                # Of digests, so that neither content nor length can be told from the time it takes.
+                if scheme.lower() == b"bearer" and hmac.compare_digest(_digest(given.strip()), self._token):
+                    return
+        raise Problem(
+            401,
+            "unauthorized",
+            "this service needs a token: send the header 'Authorization: Bearer ...'",
+            headers={"www-authenticate": 'Bearer realm="purerec"'},
+        )
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The whole body; None if the client goes away before it is complete."""
+        limit = self._settings.limits.body_bytes
+        expected = 0
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                expected = int(value) if value.isdigit() and len(value) < 16 else limit + 1
+            elif name == b"transfer-encoding":
+                expected = -1
+        if expected > limit:
+            raise problems.body_too_large(limit)
+        if expected == 0:
+            return b""
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > limit:
+                        raise problems.body_too_large(limit)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise Problem(
+                408,
+                "slow-request",
+                f"the body did not arrive within {self._settings.timeout_s:g} s",
+                headers={"connection": "close"},
+            ) from None
+
+    # ------------------------------------------------------------------ headers
+
+    def _headers(self, scope: Scope) -> Headers:
+        if not self._settings.cors:
+            return SECURITY
+        origin = _origin(scope)
+        if origin is None or not self._allows(origin):
+            return [*SECURITY, (b"vary", b"origin")]
+        return [*SECURITY, (b"vary", b"origin"), (b"access-control-allow-origin", origin)]
+
+    def _allows(self, origin: bytes) -> bool:
+        return "*" in self._settings.cors or origin.decode("latin-1") in self._settings.cors
+
+    def _preflight(self, scope: Scope) -> Headers | None:
+        origin = _origin(scope)
+        asked = any(name == b"access-control-request-method" for name, _ in scope["headers"])
+        if origin is None or not asked or not self._allows(origin):
+            return None
+        return [
+            (b"access-control-allow-methods", b"GET, POST"),
+            (b"access-control-allow-headers", b"authorization, content-type"),
+            (b"access-control-max-age", b"600"),
+        ]
+
+
+class _Answer:
+    """What is sent, with the headers that every answer has."""
+
+    def __init__(self, send: Send, headers: Headers) -> None:
+        self._send, self._headers = send, headers
+        self.status = self.size = 0
+        self.ended = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = [*message.get("headers", []), *self._headers]
+            if not any(name == b"cache-control" for name, _ in headers):
+                headers.append(_NO_STORE)
+            message = {**message, "headers": headers}
+        else:
+            self.size += len(message.get("body", b""))
+            self.ended = not message.get("more_body", False)
+        await self._send(message)
+
+    async def problem(self, problem: Problem, instance: str) -> None:
+        """All of a problem document, though the answer is not ended yet."""
+        body = problem.body(instance)
+        headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()]
+        headers += [(b"content-type", problems.MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
+        if problem.status == 413:
+            headers.append((b"connection", b"close"))
+        await self.send({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def end(self) -> None:
+        await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _discard(receive: Receive) -> None:
+    """Read on for a moment: closing on a client that is still sending would take the answer away from it."""
+    try:
+        async with asyncio.timeout(_LINGER_S):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        return
+
+
+def _given(body: bytes, receive: Receive) -> Receive:
+    sent = False
+
+    async def once() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return once
+
+
+def _origin(scope: Scope) -> bytes | None:
+    found: list[bytes] = [value for name, value in scope["headers"] if name == b"origin"]
+    return found[0] if len(found) == 1 else None
+
+
+def _path(scope: Scope) -> str:
+    raw: bytes = scope.get("raw_path", b"")
+    return raw.decode("ascii", "replace")
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()

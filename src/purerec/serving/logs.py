@@ -1,0 +1,52 @@
+"""Lines of JSON on standard error. Written by a thread: a reader that stalls must not stall the service."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections import deque
+from typing import Any
+
+_PAUSE_S = 0.1
+_KEPT = 10_000
+"""Lines that wait to be written; more than that, and the oldest are lost."""
+
+
+class Log:
+    """Takes records and writes them soon."""
+
+    def __init__(self, worker: int) -> None:
+        self._worker = worker
+        self._waiting: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    def write(self, event: str, **facts: Any) -> None:
+        self._waiting.append({"time": time.time(), "event": event, **facts})
+
+    def close(self) -> None:
+        """Write what is left; not for longer than a moment, should nobody be reading."""
+        self._stop.set()
+        self._thread.join(1.0)
+
+    def _run(self) -> None:
+        while not self._stop.wait(_PAUSE_S):
+            self._flush()
+        self._flush()
+
+    def _flush(self) -> None:
+        lines = []
+        while self._waiting:
+            record = self._waiting.popleft()
+            moment = record.pop("time")
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{int(moment % 1 * 1000):03d}Z"
+            lines.append(json.dumps({"time": stamp, "worker": self._worker, **record}) + "\n")
+        if lines:
+            try:
+                sys.stderr.write("".join(lines))
+                sys.stderr.flush()
+            except (OSError, ValueError):
+                pass  # nobody listens any more

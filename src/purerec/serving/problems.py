@@ -1,0 +1,73 @@
+"""Errors as RFC 9457 problem documents. What is not meant for the caller never gets into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from pydantic_core import to_json
+
+MEDIA_TYPE = "application/problem+json"
+_INSTANCE_LENGTH = 512
+
+
+class Problem(Exception):
+    """An error that is answered with its status, a kind that programs can tell apart, and a sentence for people."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        errors: list[dict[str, str]] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail = status, kind, detail
+        self.errors, self.headers = errors, dict(headers or {})
+
+    def body(self, instance: str) -> bytes:
+        """The document; `instance` is the path that was asked for, as it was sent."""
+        return problem_body(self.status, self.kind, self.detail, instance, self.errors)
+
+
+def problem_body(
+    status: int, kind: str, detail: str, instance: str, errors: list[dict[str, str]] | None = None
+) -> bytes:
+    document: dict[str, Any] = {
+        "type": f"urn:purerec:problem:{kind}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "instance": instance[:_INSTANCE_LENGTH],
+    }
+    if errors:
+        document["errors"] = errors
+    return to_json(document)
+
+
+def not_ready() -> Problem:
+    return Problem(503, "not-ready", "the model is not loaded yet; try again soon", headers={"retry-after": "1"})
+
+
+def overloaded() -> Problem:
+    return Problem(503, "overloaded", "too many requests at once; try again soon", headers={"retry-after": "1"})
+
+
+def too_slow(seconds: float) -> Problem:
+    return Problem(
+        503,
+        "timeout",
+        f"the answer took longer than {seconds:g} s; ask for less or try again",
+        headers={"retry-after": "2"},
+    )
+
+
+def body_too_large(limit: int) -> Problem:
+    return Problem(413, "body-too-large", f"a body may have up to {limit:,} bytes; split the request")
+
+
+def internal() -> Problem:
+    return Problem(500, "internal", "something went wrong on the server; its log says what")

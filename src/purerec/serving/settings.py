@@ -1,0 +1,72 @@
+"""How a service is set up: one frozen object, made at the command line and sent to every worker."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+AccessLog = Literal["route", "path", "off"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for."""
+
+    k: int = 500
+    """Items of a list."""
+    batch: int = 256
+    """People of a request."""
+    history: int = 1_000
+    """Items of a history."""
+    ids: int = 10_000
+    """Items in `items` or `exclude`."""
+    cells: int = 20_000
+    """Items of all lists of a request together: people times k."""
+    explained: int = 200
+    """Explanations of a request: people times k, if `explain` is asked for."""
+    because: int = 20
+    """Reasons of an explanation."""
+    found: int = 100
+    """Results of a search."""
+    query: int = 200
+    """Characters of a search."""
+    id_length: int = 512
+    """Characters of an id."""
+    head_bytes: int = 32 * 1024
+    """Of the request line and the headers."""
+    body_bytes: int = 1 << 20
+    """Of the body."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that a worker has to know, but for the model."""
+
+    token: str | None = field(default=None, repr=False)
+    """Bearer token; None: the service is open to all who can reach it."""
+    cors: tuple[str, ...] = ()
+    """Origins of pages that may call the service; ("*",): all."""
+    timeout_s: float = 10.0
+    """For the head of a request, for its body, and for the answer, each."""
+    keep_alive_s: float = 30.0
+    """How long an idle connection stays open."""
+    drain_s: float = 30.0
+    """How long requests in flight may take after SIGTERM."""
+    pending: int = 128
+    """Requests in work or waiting, for each worker; more are turned away with 503."""
+    connections: int = 1_024
+    """Open connections, for each worker; more are turned away with 503."""
+    threads: int = 2
+    """Threads for the model, for each worker."""
+    access_log: AccessLog = "route"
+    """route: without ids; path: with them; off."""
+    limits: Limits = Limits()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        values: dict[str, Any] = json.loads(text)
+        return cls(**{**values, "cors": tuple(values["cors"]), "limits": Limits(**values["limits"])})

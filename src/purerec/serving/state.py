@@ -1,0 +1,111 @@
+"""The model that is being served, and how another takes its place.
+
+A request takes `holder.current` once and keeps it to its end: a swap never changes a list that is being made, and the
+old model goes when the last request that has it is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import threading
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from purerec.errors import PurerecError, StoreError
+from purerec.models import restore_model
+from purerec.serving.search import ItemSearch, UserSearch
+from purerec.storing import Snapshot, take_snapshot
+
+if TYPE_CHECKING:
+    from purerec.models.base import Recommender
+
+_TRIES = 3
+_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A model that is ready to answer, and what was made from it for that."""
+
+    model: Recommender
+    manifest: dict[str, Any]
+    version: str
+
+    @cached_property
+    def item_search(self) -> ItemSearch:
+        return ItemSearch(self.model.items, self.model.labels, self.model.popularity())
+
+    @cached_property
+    def user_search(self) -> UserSearch:
+        return UserSearch(self.model.users)
+
+    def warm_up(self) -> None:
+        """Make everything that a first request would wait for, and find out whether the model can answer at all."""
+        model = self.model
+        k = min(10, len(model.items))
+        model.users.find("")
+        model.items.find("")
+        if len(model.users):
+            model.top_for_users(np.zeros(1, dtype=np.int64), k)
+            model.top_for_users(np.zeros(1, dtype=np.int64), k, exclude=np.zeros(1, dtype=np.int32))
+        if len(model.items):
+            one = np.zeros(1, dtype=np.int32)
+            for answer in (
+                lambda: model.top_for_history(one, k),
+                lambda: model.top_similar(0, k),
+                lambda: model.explain_history(one, len(model.items) - 1),
+            ):
+                with contextlib.suppress(PurerecError):  # some models cannot do one of them; who asks is told so
+                    answer()
+        self.item_search.find("a", 1)
+        self.user_search.find("1", 1)
+
+
+def load(snapshot: Snapshot, where: str) -> Loaded:
+    """A model from a snapshot, warmed up."""
+    try:
+        model = restore_model(snapshot.map(), where)
+        loaded = Loaded(model, snapshot.manifest, version_of(snapshot.manifest))
+        loaded.warm_up()
+    except PurerecError:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise StoreError(f"{where}: the model cannot be used ({error}); fit it again") from None
+    return loaded
+
+
+def snapshot_model(folder: str | os.PathLike[str]) -> Snapshot:
+    """A snapshot of a model folder. One that is being replaced at this moment is waited for."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return take_snapshot(folder, kind="model")
+        except StoreError:
+            if not left:
+                raise
+            time.sleep(_PAUSE_S)
+    raise AssertionError
+
+
+def version_of(manifest: dict[str, Any]) -> str:
+    """A short name of exactly this model: of its settings, data and (through their checksum) parameters."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:12]
+
+
+class Holder:
+    """Has the current model."""
+
+    def __init__(self) -> None:
+        self.current: Loaded | None = None
+        self.since: float = 0.0
+        self._lock = threading.Lock()
+
+    def swap(self, loaded: Loaded) -> None:
+        with self._lock:
+            self.current, self.since = loaded, time.time()
