@@ -52,17 +52,24 @@ def test_a_damaged_cache_does_no_harm(tmp_path: Path, rubbish: bytes) -> None:
 
 
 def test_without_a_folder_for_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    njit = compiled._njit
+    def no_folder(function: object) -> object:
+        raise RuntimeError("cannot cache function: no locator available")
 
-    def no_folder(*, cache: bool = False, **options: object) -> object:
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return njit(**options)
-
-    monkeypatch.setattr(compiled, "_njit", no_folder)
+    monkeypatch.setattr(compiled, "FunctionCache", no_folder)
 
     @compiled.kernel()
     def add_one(x: int) -> int:
         return x + 1
 
     assert add_one(2) == 3
+    assert add_one.stats.cache_path is None  # type: ignore[attr-defined]
+    add_one.recompile()  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_a_second_start_loads_code_without_what_compiling_needs(tmp_path: Path) -> None:
+    """Numba's implementations of Python and numpy take 0.2 s to load, which a start from the cache does without."""
+    caller = CALLER + "import sys\nprint(int('numba.np.linalg' in sys.modules))\n"
+    (tmp_path / "caller_module.py").write_text(caller)
+    assert run(tmp_path, 2) == ["7", "0", "1"]
+    assert run(tmp_path, 2) == ["7", "1", "0"]

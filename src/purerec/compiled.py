@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from collections.abc import Callable
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 import numba.extending
+from numba.core.caching import FunctionCache
 
 Scalar = Any
 """An integer or a float inside a kernel, where it has a machine type that Python's annotations cannot say."""
@@ -43,37 +45,61 @@ def kernel(*, depends_on: tuple[str, ...] = (), inner: bool = False, inline: boo
         options["inline"] = "always"
 
     def compile_(function: F) -> F:
-        try:
-            compiled = _njit(cache=True, **options)(function)
-        except RuntimeError:  # "cannot cache function": no folder can be written
-            return _njit(**options)(function)  # type: ignore[no-any-return]
-        cache: Any = getattr(compiled, "_cache", None)
-        index: Any = getattr(cache, "_cache_file", None)
-        if hasattr(index, "_source_stamp"):
-            index._source_stamp = (index._source_stamp, _digest(depends_on))
-        for name in ("load_overload", "save_overload"):
-            if hasattr(cache, name):
-                setattr(cache, name, _or_without(getattr(cache, name)))
-        return compiled  # type: ignore[no-any-return]
+        compiled = _njit(**options)(function)
+        compiled._cache = Cache(function, depends_on)
+        return compiled  # type: ignore[no-any-return]  # numba's decorator is untyped: F in, something callable out
 
     return compile_
 
 
-def _or_without(use_cache: Callable[..., Any]) -> Callable[..., Any]:
-    """A cache that is damaged, or a disk that is full, must not end a training run: then compile without."""
+class Cache:
+    """Numba's cache of one function, made when first asked: most kernels of a module are never used in a process.
 
-    def attempt(*args: Any, **kwargs: Any) -> Any:
+    A cache that is damaged, or a disk that is full, must not end a training run: then compile without. Hence the
+    broad excepts: what numba raises on rubbish, from pickle, struct or LLVM, is not a closed list.
+    """
+
+    def __init__(self, function: Callable[..., Any], depends_on: tuple[str, ...]) -> None:
+        self.function, self.depends_on = function, depends_on
+
+    @cached_property
+    def _numba(self) -> Any:
         try:
-            return use_cache(*args, **kwargs)
+            found: Any = FunctionCache(self.function)
+        except RuntimeError:  # "cannot cache function": no folder can be written
+            return None
+        stamp = found._cache_file
+        stamp._source_stamp = (stamp._source_stamp, *(_digest(name) for name in (__name__, *self.depends_on)))
+        return found
+
+    @property
+    def cache_path(self) -> str | None:
+        return None if self._numba is None else str(self._numba.cache_path)
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The machine code of a signature, or None.
+
+        Numba would first load all that it can compile, which takes 0.2 s and is needed to compile only: code
+        without the run time of numba's own (`_nrt=False`) calls nothing but what is there from the start.
+        """
+        try:
+            return self._numba and self._numba._load_overload(signature, context)
         except Exception:
             return None
 
-    return attempt
+    def save_overload(self, signature: Any, code: Any) -> None:
+        try:
+            if self._numba is not None:
+                self._numba.save_overload(signature, code)
+        except Exception:
+            return
+
+    def flush(self) -> None:
+        if self._numba is not None:
+            self._numba.flush()
 
 
-def _digest(modules: tuple[str, ...]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for name in (__name__, *modules):
-        spec = importlib.util.find_spec(name)
-        digest.update(Path(str(spec and spec.origin)).read_bytes())
-    return digest.hexdigest()
+@cache
+def _digest(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    return hashlib.blake2b(Path(str(spec and spec.origin)).read_bytes(), digest_size=16).hexdigest()
