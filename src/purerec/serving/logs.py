@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import sys
+import os
 import threading
 import time
 from collections import deque
 from typing import Any
 
 _PAUSE_S = 0.1
+_PIECE = 4096
 _KEPT = 10_000
 """Lines that wait to be written; more than that, and the oldest are lost."""
 
@@ -17,7 +19,7 @@ _KEPT = 10_000
 class Log:
     """Takes records and writes them soon."""
 
-    def __init__(self, worker: int) -> None:
+    def __init__(self, worker: int | str) -> None:
         self._worker = worker
         self._waiting: deque[dict[str, Any]] = deque(maxlen=_KEPT)
         self._stop = threading.Event()
@@ -44,9 +46,10 @@ class Log:
             moment = record.pop("time")
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{int(moment % 1 * 1000):03d}Z"
             lines.append(json.dumps({"time": stamp, "worker": self._worker, **record}) + "\n")
-        if lines:
-            try:
-                sys.stderr.write("".join(lines))
-                sys.stderr.flush()
-            except (OSError, ValueError):
-                pass  # nobody listens any more
+        while lines:
+            # Whole lines in pieces that a pipe takes at once: several processes write to the same one.
+            piece = lines.pop(0)
+            while lines and len(piece) + len(lines[0]) <= _PIECE:
+                piece += lines.pop(0)
+            with contextlib.suppress(OSError):  # nobody listens any more
+                os.write(2, piece.encode())

@@ -1,4 +1,7 @@
-"""Counters for Prometheus, one row for each worker in a small shared file, so that any worker can tell the sums."""
+"""Counters for Prometheus in a small shared file: a row for each worker and one for the supervisor.
+
+Each process writes to its own row only, and any worker can tell the sums.
+"""
 
 from __future__ import annotations
 
@@ -42,25 +45,25 @@ _N_COUNTS = len(ROUTES) * len(STATUSES)
 _N_TIMES = len(ROUTES) * (len(BUCKETS) + 1)
 _SUMS = _N_COUNTS + _N_TIMES
 _GAUGES = _SUMS + len(ROUTES)
-IN_FLIGHT, RELOADED, RELOAD_FAILED = (_GAUGES + n for n in range(3))
+IN_FLIGHT, RELOADED, RELOAD_REFUSED = (_GAUGES + n for n in range(3))
 _WIDTH = _GAUGES + 3
 
 
 def shared_file(workers: int) -> int:
     """A descriptor of an unnamed file with room for the counters of all workers."""
     with tempfile.TemporaryFile() as file:
-        file.truncate(workers * _WIDTH * 8)
+        file.truncate((workers + 1) * _WIDTH * 8)
         return os.dup(file.fileno())
 
 
 class Metrics:
-    """The counters of one worker. Only its event loop writes to its row; reading sums over the rows."""
+    """The counters of one process. Only its event loop writes to its row; reading sums over the rows."""
 
-    def __init__(self, fd: int, workers: int, worker: int) -> None:
-        pages = mmap.mmap(fd, workers * _WIDTH * 8)
-        self._all: npt.NDArray[np.float64] = np.frombuffer(pages, dtype=np.float64).reshape(workers, _WIDTH)
+    def __init__(self, fd: int, workers: int, row: int) -> None:
+        pages = mmap.mmap(fd, (workers + 1) * _WIDTH * 8)
+        self._all: npt.NDArray[np.float64] = np.frombuffer(pages, dtype=np.float64).reshape(workers + 1, _WIDTH)
         # A memoryview is several times quicker than an array for single numbers.
-        self._own = memoryview(pages).cast("d")[worker * _WIDTH : (worker + 1) * _WIDTH]
+        self._own = memoryview(pages).cast("d")[row * _WIDTH : (row + 1) * _WIDTH]
         self._own[IN_FLIGHT] = 0.0  # of a worker that was here before
 
     def add(self, place: int, amount: float = 1.0) -> None:
@@ -100,11 +103,11 @@ class Metrics:
             lines.append(f'{name}_count{{route="{route}"}} {cumulated[-1]:.0f}')
         lines += _head("purerec_requests_in_flight", "gauge", "Requests that are being answered.")
         lines.append(f"purerec_requests_in_flight {total[IN_FLIGHT]:.0f}")
-        lines += _head("purerec_reloads_total", "counter", "Attempts to swap the model, over all workers.")
+        lines += _head("purerec_reloads_total", "counter", "Attempts to swap the model.")
         lines.append(f'purerec_reloads_total{{result="done"}} {total[RELOADED]:.0f}')
-        lines.append(f'purerec_reloads_total{{result="refused"}} {total[RELOAD_FAILED]:.0f}')
+        lines.append(f'purerec_reloads_total{{result="refused"}} {total[RELOAD_REFUSED]:.0f}')
         lines += _head("purerec_workers", "gauge", "Processes that answer.")
-        lines.append(f"purerec_workers {len(self._all)}")
+        lines.append(f"purerec_workers {len(self._all) - 1}")
         if loaded is not None:
             lines += _head("purerec_model_info", "gauge", "The model of the worker that was asked.")
             lines.append(

@@ -71,3 +71,7 @@ def body_too_large(limit: int) -> Problem:
 
 def internal() -> Problem:
     return Problem(500, "internal", "something went wrong on the server; its log says what")
+
+
+def reload_refused(why: str, version: str) -> Problem:
+    return Problem(409, "reload-refused", f"{why}; model {version} goes on serving")

@@ -43,7 +43,7 @@ def serve(
     counters = metrics.shared_file(workers)
     try:
         if workers == 1:
-            from purerec.serving.worker import serve_alone
+            from purerec.serving.alone import serve_alone
 
             serve_alone(os.fspath(folder), listener, settings, counters, ready)
         else:

@@ -98,6 +98,11 @@ def version_of(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def reload_answer(before: str, after: str) -> dict[str, Any]:
+    """What a swap reports."""
+    return {"model": after, "previous": before, "changed": before != after}
+
+
 class Holder:
     """Has the current model."""
 

@@ -1,8 +1,4 @@
-"""One process that answers: an event loop, threads for the model, and a way to get another model.
-
-Alone, it takes snapshots of the folder itself. Under a supervisor it gets them, already checked, over a socket; a
-model is then prepared first and swapped in when all workers have it.
-"""
+"""One process that answers: uvicorn with our signals, limits and log. `alone` and `crew` put it to use."""
 
 from __future__ import annotations
 
@@ -13,28 +9,23 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import uvicorn
 
-from purerec.errors import PurerecError
 from purerec.serving.app import Service, make_app
 from purerec.serving.logs import Log
-from purerec.serving.metrics import RELOAD_FAILED, RELOADED, Metrics
-from purerec.serving.problems import Problem
 from purerec.serving.protocol import BoundedProtocol, bounded
-from purerec.serving.settings import Settings
-from purerec.serving.state import Loaded, load, snapshot_model
 
 _SWITCH_S = 0.0005
 """How long a thread may keep the interpreter while the event loop wants it; Python's 5 ms would be the p99."""
 
 
 class Server(uvicorn.Server):
-    """Stops at SIGTERM and Ctrl-C after what is in flight, swaps the model at SIGHUP, and looks after connections."""
+    """Stops at SIGTERM and Ctrl-C after what is in flight, and looks after connections."""
 
-    def __init__(self, service: Service, hang_up: Any) -> None:
+    def __init__(self, service: Service, on_hangup: Callable[[], None] | None) -> None:
         settings = service.settings
         super().__init__(
             uvicorn.Config(
@@ -51,15 +42,15 @@ class Server(uvicorn.Server):
                 backlog=1024,
             )
         )
-        self._hang_up = hang_up
+        self._on_hangup = on_hangup
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        if self._hang_up is not None:
-            loop.add_signal_handler(signal.SIGHUP, self._hang_up)
+        if self._on_hangup is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         yield
 
     def stop(self) -> None:
@@ -102,79 +93,29 @@ def quiet_uvicorn(log: Log) -> None:
     logger.setLevel(logging.WARNING)
 
 
-def settle() -> None:
-    """What a process of the service sets once, after the model is loaded."""
+def run(server: Server, listener: socket.socket, log: Log, *beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Answer until told to stop; `beside` are coroutines that run as long as the server does."""
+    quiet_uvicorn(log)
     sys.setswitchinterval(_SWITCH_S)
     gc.collect()
     gc.freeze()  # the model is not walked through again and again
 
-
-def serve_alone(folder: str, listener: socket.socket, settings: Settings, metrics_fd: int, ready: Any) -> None:
-    """Serve a folder in this process until told to stop; `ready` is called when it can answer."""
-    log = Log(0)
-    quiet_uvicorn(log)
-    reloading = asyncio.Lock()
-
-    def read() -> Loaded:
-        snapshot = snapshot_model(folder)
-        try:
-            return load(snapshot, folder)
-        finally:
-            snapshot.close()
-
-    async def reload() -> dict[str, Any]:
-        async with reloading:
-            before = service.holder.current
-            assert before is not None
-            try:
-                after = await asyncio.get_running_loop().run_in_executor(None, read)
-            except PurerecError as error:
-                service.metrics.add(RELOAD_FAILED)
-                log.write("reload", result="refused", detail=str(error), model=before.version)
-                raise refused(str(error), before.version) from None
-            service.holder.swap(after)
-            service.metrics.add(RELOADED)
-            log.write("reload", result="done", model=after.version, previous=before.version)
-            return {
-                "model": after.version,
-                "previous": before.version,
-                "changed": after.version != before.version,
-            }
-
-    pending: set[asyncio.Task[None]] = set()
-
-    async def reload_quietly() -> None:
-        with contextlib.suppress(Problem):  # the log has it
-            await reload()
-
-    def hang_up() -> None:
-        task = asyncio.get_running_loop().create_task(reload_quietly())
-        pending.add(task)
-        task.add_done_callback(pending.discard)
-
-    service = Service(settings, Metrics(metrics_fd, 1, 0), log, reload)
-    service.holder.swap(read())
-    server = Server(service, hang_up)
-    settle()
-
-    async def run() -> None:
-        announcing = asyncio.create_task(_announce(server, ready))
+    async def serve() -> None:
+        tasks = [asyncio.create_task(make()) for make in beside]
         await server.serve([listener])
-        announcing.cancel()
+        for task in tasks:
+            task.cancel()
 
     try:
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-            runner.run(run())
+            runner.run(serve())
     finally:
         log.write("stopped")
         log.close()
 
 
-async def _announce(server: Server, ready: Any) -> None:
+async def once_started(server: Server, then: Callable[[], None]) -> None:
+    """Call `then` when connections are accepted."""
     while not server.started:
         await asyncio.sleep(0.002)
-    ready()
-
-
-def refused(why: str, version: str) -> Problem:
-    return Problem(409, "reload-refused", f"{why}; model {version} goes on serving")
+    then()

@@ -1,0 +1,51 @@
+"""Messages between a supervisor and a worker: lines of JSON over a socket, files along with them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+Message = dict[str, Any]
+_CHUNK = 1 << 16
+
+
+class Channel:
+    """One end. Sending blocks, which is short: the other end always reads."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._bytes = b""
+        self._files: list[int] = []
+        self._lock = threading.Lock()
+
+    def send(self, message: Message, file: int | None = None) -> None:
+        """Send a message, and a descriptor of a file of which the other end gets its own."""
+        data = json.dumps({**message, "has_file": file is not None}).encode() + b"\n"
+        with self._lock:  # lines of two threads must not get into each other
+            if file is not None:
+                data = data[socket.send_fds(self._socket, [data], [file]) :]
+            self._socket.sendall(data)
+
+    def receive(self) -> Iterator[tuple[Message, int | None]]:
+        """The messages that have come, as they come, until the other end is gone."""
+        while True:
+            line, newline, rest = self._bytes.partition(b"\n")
+            if newline:
+                self._bytes = rest
+                message = json.loads(line)
+                yield message, self._files.pop(0) if message.pop("has_file") else None
+                continue
+            try:
+                data, files, _, _ = socket.recv_fds(self._socket, _CHUNK, 8)
+            except OSError:
+                return
+            if not data:
+                return
+            self._bytes += data
+            self._files += files
+
+    def close(self) -> None:
+        self._socket.close()
