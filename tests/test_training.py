@@ -10,7 +10,7 @@ import pytest
 
 from purerec.errors import ConfigError, DivergedError, StoreError
 from purerec.storing import read_manifest
-from purerec.training import Run, train
+from purerec.training import History, Run, train
 
 
 class Walk:
@@ -129,6 +129,14 @@ def test_limits():
     assert len(history.records) == 1
     assert "time limit" in history.stopped
     assert len(go(Walk(), run=Run(stop_after=4)).records) == 4
+
+
+def test_thinned_history_has_the_last_epoch_and_finite_values_only():
+    history = History([{"epoch": n, "loss": 1 / (n + 1), "seconds": 0.1, "rate": float("nan")} for n in range(1001)])
+    thinned = history.thinned(most=200)
+    assert 150 <= len(thinned) <= 200
+    assert thinned[-1] == {"epoch": 1000, "loss": 0.000999001}
+    assert [r["epoch"] for r in History(history.records[:3]).thinned()] == [0, 1, 2]
 
 
 def test_log_is_json_lines_and_goes_on_when_resumed(tmp_path):

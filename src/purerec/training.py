@@ -88,6 +88,15 @@ class History:
         found = [(r["epoch"], r[name]) for r in self.records if r.get(name) is not None]
         return [(epoch, float(value)) for epoch, value in found if math.isfinite(float(value))]
 
+    def thinned(self, most: int = 200) -> list[Record]:
+        """Finite values of about so many epochs, evenly spread up to the last: enough to draw curves from."""
+        step = max(1, -(-len(self.records) // most))
+        kept = self.records[::-1][::step][::-1]
+        return [
+            {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in record.items()}
+            for record in ({n: v for n, v in r.items() if n != "seconds" and _is_finite(v)} for r in kept)
+        ]
+
 
 def train(
     game: Game,
@@ -156,6 +165,10 @@ def train(
     if best is not None and history.best_epoch is not None:
         game.restore(best, history.best_epoch + 1)
     return history
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _rounds_since_best(history: History) -> int:

@@ -10,6 +10,7 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -113,6 +114,7 @@ class Recommender(Usable):
             "positives": train.n_positives,
             "positive_rating": train.positive_rating,
             "seed": seed,
+            "fitted_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "fit_seconds": round(seconds, 3),
         }
 
@@ -160,9 +162,14 @@ class Recommender(Usable):
             "model": self.name,
             "config": self.config.model_dump(mode="json"),
             "fitted_on": self.fitted_on,
+            **self._facts(),
             **facts,
         }
         return storing.write_folder(path, kind="model", manifest=manifest, tensors=tensors, files=files)
+
+    def _facts(self) -> dict[str, Any]:
+        """More for the manifest, such as how training went."""
+        return {}
 
     @classmethod
     def _from_stored(cls, stored: storing.Stored, where: str) -> Self:

@@ -54,6 +54,9 @@ class EpochModel(Recommender):
     _known: State | None = None
     """Parameters to continue from, of as many users and items or fewer"""
 
+    def _facts(self) -> dict[str, Any]:
+        return {} if self.history is None else {"history": self.history.thinned()}
+
     def _train(
         self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run, *, remedy: str
     ) -> None:
