@@ -51,10 +51,10 @@ LAYERS = [
     {"errors", "randomness", "memory"},
     {"interactions", "sniffing", "compiled"},
     {"reading", "splitting", "storing", "world", "drawing", "sampling", "risks", "metrics", "ranking", "engines"},
-    {"fetching", "catalog", "theory", "evaluating"},
+    {"fetching", "catalog", "theory", "validating", "evaluating"},
     {"comparing", "training", "reporting", "results"},
     {"explaining", "models"},
-    {"experiments", "reproducing", "serving", "console"},
+    {"experiments", "reproducing", "judging", "studies", "tuned", "tuning", "serving", "console"},
     {"cli"},
 ]
 

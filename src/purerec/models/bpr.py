@@ -22,6 +22,7 @@ from purerec.engines.negatives import RULES, Negatives
 from purerec.engines.pairwise import PairwiseSettings
 from purerec.interactions import Csr
 from purerec.models.factor_model import FactorConfig, FactorModel, PairwiseGame
+from purerec.models.spaces import Choices, Ints, SearchSpace
 
 
 class BPRConfig(FactorConfig):
@@ -32,6 +33,12 @@ class BPRConfig(FactorConfig):
     one with the highest score; drns: one of them at random, in proportion to exp(score)."""
     candidates: int = Field(default=10, ge=1, le=1000)
     """Items that dns and drns choose from."""
+
+    search_space: ClassVar[SearchSpace] = {
+        **FactorConfig.search_space,
+        "negatives": Choices(("uniform", "dns", "drns")),
+        "candidates": Ints(2, 50),
+    }
 
 
 class BPR(FactorModel):

@@ -32,6 +32,7 @@ from purerec.models.base import State
 from purerec.models.checks import need_positives
 from purerec.models.epochs import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.factor_model import fold_in_pairwise
+from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
 from purerec.ranking import Factors
 from purerec.training import Record, Run
 
@@ -75,6 +76,19 @@ class CFGANConfig(EpochConfig):
     after eight ninths."""
     regularization: float = Field(default=3e-5, ge=0, le=100)
     """L2 on the weights of both networks."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "variant": Choices(("zr", "pm", "zp")),
+        "based": Choices(("item", "user")),
+        "hidden": Ints(64, 512),
+        "zero_reconstruction": Floats(0.1, 0.9),
+        "zero_weight": Floats(0.01, 1),
+        "partial_masking": Floats(0.02, 0.5),
+        "epochs": Ints(15, 100),
+        "learning_rate": Floats(3e-4, 5e-3),
+        "discriminator_rate": Floats(1e-4, 3e-3),
+        "regularization": Floats(1e-6, 1e-3),
+    }
 
 
 class CFGAN(EpochModel):

@@ -37,6 +37,7 @@ from purerec.models.ratings import (
     rating_targets,
     unlabeled_weight,
 )
+from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.randomness import generator
 from purerec.ranking import Factors
 from purerec.training import Run
@@ -59,6 +60,18 @@ class CoClusteringConfig(RatingConfig):
     """Rounds of moving users, then items, to better clusters; fewer, if nothing moves any more."""
     restarts: int = Field(default=5, ge=1, le=1000)
     """Random starts, of which the one with the least squared error is kept."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "user_clusters": Ints(2, 60, start=lambda positives: usual_clusters(positives.shape)[0]),
+        "item_clusters": Ints(2, 100, start=lambda positives: usual_clusters(positives.shape)[1]),
+        "unlabeled_ratio": Floats(2, 64),
+    }
+
+
+def usual_clusters(shape: tuple[int, int]) -> tuple[int, int]:
+    """Groups of people and of items, if nobody says."""
+    n_users, n_items = shape
+    return min(max(n_users // 100, 2), 20), min(max(n_items // 50, 2), 60)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +100,8 @@ class CoClustering(RatingModel):
         weight = np.zeros(train.n_users)
         if ratings is None:
             weight = unlabeled_weight(need_positives(train).counts, train.n_items, config.unlabeled_ratio)
-        clusters = (
-            config.user_clusters or min(max(train.n_users // 100, 2), 20),
-            config.item_clusters or min(max(train.n_items // 50, 2), 60),
-        )
+        usual = usual_clusters(train.shape)
+        clusters = config.user_clusters or usual[0], config.item_clusters or usual[1]
         problem = Problem(ratings or positive_targets(train.positives), weight, train.shape, clusters)
         rng = generator(seed, "init")
         found = [problem.descend(config.epochs, rng) for _ in range(config.restarts)]

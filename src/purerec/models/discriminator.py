@@ -17,7 +17,8 @@ from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.base import Config, State
 from purerec.models.epochs import EpochConfig, EpochModel, Schedule, mean_norms, scheduled
 from purerec.models.folding import fold_in
-from purerec.models.sizes import default_dim
+from purerec.models.sizes import DIM, default_dim
+from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.ranking import Factors
 from purerec.sampling import unlabeled_needed
 from purerec.training import Record, Run
@@ -57,6 +58,22 @@ class DiscriminatorConfig(EpochConfig):
     """Of Adam. The objective is divided by the prior, so that this stays small against the gradients."""
     engine: Literal["auto", "cpu", "torch"] = "auto"
     """cpu: compiled kernels; torch: autograd, any scorer, GPU. auto: cpu if it has the scorer."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "dim": DIM,
+        "epochs": Ints(20, 200),
+        "learning_rate": Floats(0.002, 0.05),
+        "regularization": Floats(0.01, 0.6, start=lambda positives: usual_regularization(positives)),
+        "batch_size": Ints(64, 1024),
+        "prior": Floats(1e-6, 1e-2),
+        "unlabeled_ratio": Floats(1, 12),
+    }
+
+
+def usual_regularization(positives: Csr) -> float:
+    """L2, if nobody says: 0.65 / sqrt(positives per user)."""
+    active = int((positives.counts > 0).sum())
+    return 0.65 / math.sqrt(len(positives) / active) if active else 0.0
 
 
 class DiscriminatorModel(EpochModel):
@@ -106,8 +123,7 @@ class DiscriminatorModel(EpochModel):
     def _regularization(self, positives: Csr) -> float:
         if self.config.regularization is not None:
             return self.config.regularization
-        active = int((positives.counts > 0).sum())
-        return 0.65 / math.sqrt(len(positives) / active) if active else 0.0
+        return usual_regularization(positives)
 
     def _risk(self) -> Literal["pu", "nnpu", "pn"]:
         return self.risk

@@ -22,6 +22,7 @@ from purerec.errors import ConfigError, DataError
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Config, Recommender, State
 from purerec.models.checks import need_positives
+from purerec.models.spaces import Floats, SearchSpace
 from purerec.training import Run
 
 _BLOCK = 1024
@@ -35,6 +36,10 @@ class EASEConfig(Config):
     """L2 on the weights between items; it acts like so many more users who like one item each."""
     memory_mb: float = Field(default=8192.0, gt=0)
     """The most that the item-item matrix may take; data with more items is refused."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "regularization": Floats(10, 1e4),
+    }
 
 
 class EASE(Recommender):

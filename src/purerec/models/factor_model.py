@@ -6,7 +6,7 @@ score(u, i) = e_u.q_i + b_i
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -15,7 +15,8 @@ from purerec.engines.pairwise import PairwiseEngine, PairwiseSettings
 from purerec.interactions import F32, I32, Csr, Interactions
 from purerec.models.base import State
 from purerec.models.epochs import EpochConfig, EpochModel, Fitting, Schedule, mean_norms, scheduled
-from purerec.models.sizes import default_dim
+from purerec.models.sizes import DIM, default_dim
+from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.randomness import generator
 from purerec.training import Record, Run
 
@@ -41,6 +42,14 @@ class FactorConfig(EpochConfig):
     """L2 on the item biases of a triple."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Deviation of the random start of the factors."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "dim": DIM,
+        "epochs": Ints(20, 250),
+        "learning_rate": Floats(0.01, 0.5),
+        "regularization": Floats(0.001, 0.2),
+        "bias_regularization": Floats(1e-4, 0.1),
+    }
 
 
 class FactorModel(EpochModel):

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorModel
+from purerec.models.spaces import Floats, SearchSpace
 
 
 class GMFConfig(DiscriminatorConfig):
@@ -26,6 +27,12 @@ class GMFConfig(DiscriminatorConfig):
     """Unlabeled pairs, taken as negatives, per positive (C)."""
     epochs: int = Field(default=60, ge=0, le=100_000)
     """Passes over the positives."""
+
+    search_space: ClassVar[SearchSpace] = {
+        **DiscriminatorConfig.search_space,
+        "prior": Floats(0.005, 0.5),
+        "unlabeled_ratio": Floats(1, 20),
+    }
 
 
 class GMF(DiscriminatorModel):

@@ -31,6 +31,7 @@ from purerec.engines.irgan_kernels import POINTWISE, Rates
 from purerec.interactions import Csr
 from purerec.models.factor_model import FactorModel
 from purerec.models.policy_game import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
+from purerec.models.spaces import Ints, SearchSpace
 from purerec.training import Record
 
 
@@ -47,6 +48,12 @@ class GraphGANConfig(PolicyConfig):
     """Children of a node of the tree, at most; of more neighbours a random few are taken, anew for each walk."""
     walks: int = Field(default=20, ge=2, le=10_000)
     """Walks for a step of the generator, for each user."""
+
+    search_space: ClassVar[SearchSpace] = {
+        **PolicyConfig.search_space,
+        "branching": Ints(3, 30),
+        "walks": Ints(5, 40),
+    }
 
 
 class GraphGAN(FactorModel):

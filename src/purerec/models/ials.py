@@ -31,7 +31,8 @@ from purerec.engines.vectors import LANES, load, splat, store, total
 from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.checks import need_positives
 from purerec.models.epochs import EpochConfig, EpochModel, with_strangers
-from purerec.models.sizes import default_dim
+from purerec.models.sizes import DIM, default_dim
+from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.randomness import generator
 from purerec.training import Record, Run, State
 
@@ -57,6 +58,20 @@ class IALSConfig(EpochConfig):
     """Deviation of the random start, divided by the root of the width."""
     epochs: int = Field(default=15, ge=0, le=100_000)
     """Rounds of solving for all users, then for all items."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "dim": DIM,
+        "alpha": Floats(1e-3, 10, start=lambda positives: usual_alpha(positives)),
+        "regularization": Floats(1e-4, 0.3),
+        "nu": Floats(0, 1, log=False),
+        "epochs": Ints(5, 40),
+    }
+
+
+def usual_alpha(positives: Csr) -> float:
+    """The weight of an unobserved pair, if nobody says."""
+    n_users, n_items = positives.shape
+    return _DENSITIES * len(positives) / (n_users * n_items)
 
 
 class IALS(EpochModel):
@@ -88,8 +103,7 @@ class Alternation:
         self.config = config
         self.dim = config.dim if config.dim is not None else default_dim(n_users)
         by_item = positives.to_scipy().T.tocsr()
-        density = len(positives) / (n_users * n_items)
-        self.alpha = alpha = config.alpha if config.alpha is not None else _DENSITIES * density
+        self.alpha = alpha = config.alpha if config.alpha is not None else usual_alpha(positives)
         self.by_user = Side(positives.indptr, positives.indices, _penalty(config, alpha, positives.counts, n_items))
         self.by_item = Side(
             by_item.indptr.astype(np.int64),

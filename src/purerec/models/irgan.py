@@ -33,6 +33,7 @@ from purerec.interactions import Csr
 from purerec.models.base import State
 from purerec.models.factor_model import FactorModel
 from purerec.models.policy_game import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
+from purerec.models.spaces import Choices, Floats, SearchSpace
 
 _MODES = {"pointwise": kernels.POINTWISE, "pairwise": kernels.PAIRWISE}
 
@@ -50,6 +51,13 @@ class IRGANConfig(PolicyConfig):
     """Draws for one step of the generator."""
     positive_share: float = Field(default=0.2, ge=0, lt=1)
     """Of these draws, how many are the user's positives (corrected for by importance weights)."""
+
+    search_space: ClassVar[SearchSpace] = {
+        **PolicyConfig.search_space,
+        "mode": Choices(("pointwise", "pairwise")),
+        "temperature": Floats(0.3, 5),
+        "positive_share": Floats(0, 0.6, log=False),
+    }
 
 
 class IRGAN(FactorModel):

@@ -23,6 +23,7 @@ from pydantic import Field
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Config, Recommender, State
 from purerec.models.checks import need_positives
+from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
 from purerec.training import Run
 
 _BLOCK_MB = 16
@@ -41,6 +42,13 @@ class ItemKNNConfig(Config):
     asymmetry: float = Field(default=0.25, ge=0, le=1)
     """a of |x_i|^(2a) |x_j|^(2-2a) in the place of the norms' product, i the item to score (Aiolli, 2013): .5 is the
     cosine, less lets popular items through."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "neighbors": Ints(10, 1000),
+        "shrinkage": Floats(0.1, 1000),
+        "person_weight": Choices(("equal", "idf")),
+        "asymmetry": Floats(0, 1, log=False),
+    }
 
 
 class ItemKNN(Recommender):

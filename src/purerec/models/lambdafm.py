@@ -30,6 +30,7 @@ from purerec.engines.negatives import FIRST, RANKED, VIOLATING
 from purerec.engines.pairwise import PairwiseSettings
 from purerec.interactions import Csr
 from purerec.models.factor_model import FactorConfig, FactorModel, PairwiseGame
+from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
 
 _RULES = {"static": FIRST, "dynamic": RANKED, "rank": VIOLATING}
 
@@ -54,6 +55,14 @@ class LambdaFMConfig(FactorConfig):
     """Of `dynamic`: items that are ranked for each negative; of `rank`: the most that are looked at."""
     margin: float = Field(default=2.0, ge=0, le=100)
     """Of `rank`: by how much a positive must be ahead of an item not to be compared with it."""
+
+    search_space: ClassVar[SearchSpace] = {
+        **FactorConfig.search_space,
+        "sampler": Choices(("static", "dynamic", "rank")),
+        "rho": Floats(0.05, 5),
+        "candidates": Ints(3, 100),
+        "margin": Floats(0, 5, log=False),
+    }
 
 
 class LambdaFM(FactorModel):

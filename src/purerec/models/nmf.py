@@ -31,7 +31,8 @@ from purerec.models.checks import need_positives
 from purerec.models.epochs import with_strangers
 from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
 from purerec.models.ratings import rating_scale, rating_targets, unlabeled_weight
-from purerec.models.sizes import default_dim
+from purerec.models.sizes import DIM, default_dim
+from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.randomness import generator
 from purerec.training import Record, Run, State
 
@@ -47,6 +48,13 @@ class NMFConfig(FactorConfig):
     """L2 on the vectors at each known pair (0.06 for ratings)."""
     epochs: int = Field(default=200, ge=0, le=100_000)
     """Steps for all users, then for all items (50 for ratings)."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "dim": DIM,
+        "epochs": Ints(30, 600),
+        "regularization": Floats(0.001, 0.2),
+        "unlabeled_ratio": Floats(2, 64),
+    }
 
 
 class NMF(FactorRatingModel):

@@ -20,6 +20,8 @@ from pydantic import Field
 from purerec.interactions import F32
 from purerec.models.rating_factors import F64
 from purerec.models.rating_sgd import SgdConfig, SgdModel
+from purerec.models.sizes import DIM
+from purerec.models.spaces import Floats, Ints, SearchSpace
 
 
 class PMFConfig(SgdConfig):
@@ -31,6 +33,14 @@ class PMFConfig(SgdConfig):
     """frobenius: once for each vector; per_pair: at each known pair, as in SVD."""
     unlabeled_ratio: float = Field(default=12.0, gt=0, le=1000)
     """Unlabeled pairs drawn per positive of a user, in each epoch (binary only)."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "dim": DIM,
+        "epochs": Ints(20, 200),
+        "learning_rate": Floats(0.01, 0.5),
+        "regularization": Floats(0.05, 20),
+        "unlabeled_ratio": Floats(2, 40),
+    }
 
 
 class PMF(SgdModel):

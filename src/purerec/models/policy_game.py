@@ -7,7 +7,7 @@ climbs a policy gradient; how it draws is what sets the two apart.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from purerec.interactions import Csr
 from purerec.models.base import State
 from purerec.models.epochs import mean_norms, scheduled
 from purerec.models.factor_model import FactorConfig, FactorModel
+from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.randomness import generator, key64
 from purerec.training import Record
 
@@ -50,6 +51,15 @@ class PolicyConfig(FactorConfig):
     """Step size of the generator in the game."""
     game_regularization: float = Field(default=0.01, ge=0, le=100)
     """L2 on the factors that a step of the game touches."""
+
+    search_space: ClassVar[SearchSpace] = {
+        **FactorConfig.search_space,
+        "epochs": Ints(100, 150, log=False),
+        "candidates": Ints(2, 50),
+        "discriminator_rate": Floats(0.002, 0.2),
+        "generator_rate": Floats(0.0005, 0.4),
+        "game_regularization": Floats(0.001, 0.1),
+    }
 
     @model_validator(mode="after")
     def _check(self) -> Self:

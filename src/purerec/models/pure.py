@@ -22,6 +22,7 @@ from purerec.errors import ConfigError
 from purerec.interactions import Interactions
 from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
 from purerec.models.pugmf import PUGMF
+from purerec.models.spaces import Choices, Floats, SearchSpace
 from purerec.training import Record, Run
 
 
@@ -53,6 +54,14 @@ class PUREConfig(DiscriminatorConfig):
     mean norm; none: nothing, as in the paper."""
     generator_loss: Literal["nonsaturating", "saturating"] = "nonsaturating"
     """nonsaturating: -log D, as in Algorithm 1; saturating: log(1 - D), as in the final objective."""
+
+    search_space: ClassVar[SearchSpace] = {
+        **DiscriminatorConfig.search_space,
+        "generators": Choices(("item", "user", "both")),
+        "fake_weight": Floats(1e-4, 0.3),
+        "generator_learning_rate": Floats(0.001, 0.1),
+        "noise": Floats(0.01, 1),
+    }
 
 
 _PAPER: dict[str, dict[str, Any]] = {

@@ -34,6 +34,7 @@ from purerec.models.ratings import (
     rating_targets,
     unlabeled_weight,
 )
+from purerec.models.spaces import Floats, SearchSpace
 from purerec.training import Run
 
 _BLOCK = 1024
@@ -52,6 +53,11 @@ class SlopeOneConfig(RatingConfig):
     None do by default for ratings."""
     memory_mb: float = Field(default=1024.0, ge=0)
     """The most that the two matrices between all items may take; above, scoring is slower."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "unlabeled_ratio": Floats(0.01, 4),
+        "shrinkage": Floats(1, 1e5),
+    }
 
 
 class SlopeOne(RatingModel):

@@ -20,6 +20,8 @@ from pydantic import Field
 from purerec.interactions import F32
 from purerec.models.rating_factors import F64
 from purerec.models.rating_sgd import SgdConfig, SgdModel
+from purerec.models.sizes import DIM
+from purerec.models.spaces import Floats, Ints, SearchSpace
 
 
 class SVDConfig(SgdConfig):
@@ -29,6 +31,14 @@ class SVDConfig(SgdConfig):
     """L2 on vectors and biases at each known pair."""
     unlabeled_ratio: float = Field(default=6.0, gt=0, le=1000)
     """Unlabeled pairs drawn per positive of a user, in each epoch (binary only)."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "dim": DIM,
+        "epochs": Ints(20, 200),
+        "learning_rate": Floats(0.01, 0.5),
+        "regularization": Floats(0.002, 0.2),
+        "unlabeled_ratio": Floats(1, 24),
+    }
 
 
 class SVD(SgdModel):

@@ -1,0 +1,235 @@
+"""`purerec tune`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from purerec import __version__, console
+from purerec.cli.options import (
+    DataArg,
+    Encoding,
+    ItemCol,
+    JsonOpt,
+    MinRating,
+    PoolOpt,
+    ProtocolOpt,
+    RatingCol,
+    SetOpt,
+    SplitAt,
+    SplitN,
+    SplitOpt,
+    SplitSeed,
+    SplitTest,
+    TimeCol,
+    UserCol,
+    load_data,
+    protocol_of,
+    settings_of,
+    split_data,
+)
+from purerec.errors import ConfigError, PurerecError
+
+if TYPE_CHECKING:
+    from purerec.tuning import Tuned
+
+
+def tune(
+    data: DataArg,
+    model: Annotated[str, typer.Option("--model", "--models", help="Names, separated by commas, or all.")],
+    trials: Annotated[
+        int | None, typer.Option("--trials", help="Settings to try, for each model.  [default: 30]", min=1)
+    ] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="Time to search, for each model.")] = None,
+    metric: Annotated[str, typer.Option("--metric", help="What settings are chosen by.")] = "P@5",
+    folds: Annotated[int, typer.Option("--folds", help="Validation folds to search on.", min=1)] = 2,
+    fresh: Annotated[int, typer.Option("--fresh", help="Fresh folds to check the best on.", min=1)] = 3,
+    set_: SetOpt = None,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", help="A settings file, tried right after the defaults.")
+    ] = None,
+    study: Annotated[
+        Path | None, typer.Option("--study", help="File for the trials, to go on from.  [default: in the cache]")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the trials in the study file.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Settings file to write (TOML).")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the search, the folds and the fits.")] = 0,
+    split: SplitOpt = "auto",
+    n: SplitN = None,
+    test: SplitTest = None,
+    at: SplitAt = None,
+    split_seed: SplitSeed = 0,
+    protocol: ProtocolOpt = "exact",
+    pool: PoolOpt = 500,
+    json: JsonOpt = None,
+    user: UserCol = None,
+    item: ItemCol = None,
+    rating: RatingCol = None,
+    timestamp: TimeCol = None,
+    min_rating: MinRating = None,
+    encoding: Encoding = "utf-8",
+) -> None:
+    """Search for the settings of a model, on validation folds of the train part; the test part is not looked at.
+
+    Examples:
+      purerec tune clicks.csv --model pure --trials 40 --out tuned.toml
+      purerec tune ml-100k --split u1 --models all --minutes 2 --set dim=5 --out tuned.toml
+      purerec evaluate clicks.csv --model pure --settings tuned.toml
+    """
+    from purerec.judging import Task
+    from purerec.studies import need_optuna
+    from purerec.tuned import read_settings, write_settings
+    from purerec.tuning import Budget
+    from purerec.tuning import tune as search
+
+    need_optuna()
+    fixed = _fixed(_names(model), settings_of(set_))
+    also = read_settings(settings) if settings is not None else {}
+    budget = Budget(trials, minutes)
+    kind = protocol_of(protocol)
+    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
+    log = load_data(data, where, min_rating=min_rating, encoding=encoding)
+    parts = split_data(log, split, n, test, at, split_seed)
+    task = Task(parts.full_train, parts.made, metric, kind, pool, folds, fresh, seed)
+    path = _study_file(study, resume=resume, fingerprint=task.train.fingerprint)
+    facts = {
+        "data": log.name,
+        "split": parts.label,
+        "metric": metric,
+        "protocol": kind if kind == "exact" else f"{kind}, {pool} candidates",
+        "folds": folds,
+        "fresh_folds": fresh,
+        "trials_each": trials,
+        "minutes_each": minutes,
+        "seed": seed,
+        "command": _command(),
+        "purerec": __version__,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+    found: dict[str, Tuned] = {}
+    for name, settings_fixed in fixed.items():
+        try:
+            found[name] = search(
+                task, name, fixed=settings_fixed, also=also.get(name), budget=budget, study=path, tell=console.note
+            )
+        except KeyboardInterrupt:
+            console.err.print(f"interrupted; the trials are in {path}: the same command with --resume goes on")
+            raise typer.Exit(1) from None
+        except PurerecError as error:
+            if len(fixed) == 1 or isinstance(error, ConfigError):
+                raise
+            console.warn(f"{name} is left out: {error}")
+            continue
+        if out is not None:
+            write_settings(out, facts, {n: result.entry() for n, result in found.items()})
+    if json:
+        console.write_json(facts | {"models": {n: result.to_dict() for n, result in found.items()}}, json)
+        if json == "-":
+            return
+    console.say(f"{log.name}, train part of {parts.label}; {metric} ({facts['protocol']}), {folds} validation folds")
+    for name, result in found.items():
+        _print(name, result)
+    if len(found) > 1:
+        _summary(found)
+    if out is not None and found:
+        console.say(f"settings written to {out}")
+        console.note(f"next: purerec evaluate {data} --model {next(iter(found))} --settings {out} --split {split}")
+
+
+def _names(text: str) -> list[str]:
+    from purerec.models import REGISTRY, model_class
+
+    names = list(REGISTRY) if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("give at least one model to --model")
+    for name in names:
+        model_class(name)
+    return list(dict.fromkeys(names))
+
+
+def _fixed(names: list[str], given: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """What is fixed for each model: of several, those that have no such setting go without it."""
+    from purerec.models import make_model, model_class
+
+    fixed = {}
+    for name in names:
+        known = model_class(name).config_class.model_fields
+        fixed[name] = given if len(names) == 1 else {k: v for k, v in given.items() if k in known}
+        make_model(name, **fixed[name])  # a wrong value is an error before anything is fitted
+    for setting in given:
+        if not any(setting in chosen for chosen in fixed.values()):
+            raise ConfigError(f"none of {', '.join(names)} has a setting {setting!r}")
+    return fixed
+
+
+def _study_file(given: Path | None, *, resume: bool, fingerprint: str) -> Path:
+    from purerec.catalog import cache_folder
+
+    if given is None:
+        path = cache_folder() / "studies" / f"{fingerprint[:16]}.jsonl"
+        if not resume:
+            path.unlink(missing_ok=True)
+        return path
+    if given.exists() and not resume:
+        raise ConfigError(f"{given} is there already; add --resume to go on with its trials, or remove it")
+    return given
+
+
+def _command() -> str:
+    """What was typed, but for files that mean nothing to others."""
+    kept: list[str] = []
+    skip = False
+    for word in sys.argv[1:]:
+        name = word.partition("=")[0]
+        if not skip and name not in ("--study", "--out", "--json", "--resume"):
+            kept.append(word)
+        skip = not skip and word in ("--study", "--out", "--json")
+    return shlex.join(["purerec", *kept])
+
+
+def _print(name: str, result: Tuned) -> None:
+    spent = f"{result.trials} trial{'s' * (result.trials != 1)} in {result.seconds:.0f} s"
+    given_up = f", {result.pruned} given up early" if result.pruned else ""
+    failed = f", {result.failed} failed" if result.failed else ""
+    console.say(f"\n{name}: {spent}{given_up}{failed}")
+    searched = list(dict.fromkeys(key for t in result.top for key in t["settings"]))
+    rows: list[list[Any]] = [
+        [str(t["trial"]), t["value"], *(_short(t["settings"].get(key)) for key in searched)] for t in result.top
+    ]
+    rows.append(["defaults", result.defaults, *("" for _ in searched)])
+    console.table(["trial", result.metric, *searched], rows)
+    if result.importance:
+        console.say("mattered most: " + ", ".join(f"{key} {share:.0%}" for key, share in _most(result.importance)))
+    console.say(f"kept: {result.kept}; {result.why}")
+
+
+def _most(importance: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(importance.items(), key=lambda pair: -pair[1])[:4]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _summary(found: dict[str, Tuned]) -> None:
+    console.say("\nall models; fresh folds are those that no trial has seen")
+    metric = next(iter(found.values())).metric
+    console.table(
+        ["model", "trials", f"{metric} defaults", "best", "fresh: defaults", "best", "p", "kept"],
+        [
+            [
+                name,
+                r.trials,
+                r.defaults,
+                r.best,
+                *((r.check.defaults, r.check.best, r.check.p) if r.check is not None else (None, None, None)),
+                r.kept,
+            ]
+            for name, r in found.items()
+        ],
+    )

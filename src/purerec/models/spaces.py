@@ -1,0 +1,77 @@
+"""Where `purerec tune` looks: the values that a setting may take in a search, declared beside the config.
+
+A config class names its spaces in `search_space`. What is fixed there by choice (schedules, engines, limits) is not
+searched; nor is anything whose default already follows from the data and hardly matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from purerec.interactions import Csr
+
+Start = float | Callable[[Csr], float] | None
+"""What a default of None comes to, as a number or from the positives; not needed for other defaults."""
+
+
+@dataclass(frozen=True)
+class Floats:
+    """Numbers from `low` to `high`, evenly in the logarithm unless told otherwise."""
+
+    low: float
+    high: float
+    log: bool = True
+    start: Start = None
+
+    def suggest(self, name: str, trial: Any) -> float:
+        # Three digits: what a person would write, and far finer than a search can tell apart.
+        return float(f"{trial.suggest_float(name, self.low, self.high, log=self.log):.3g}")
+
+    def nearest(self, value: float) -> float:
+        return min(max(float(value), self.low), self.high)
+
+    def describe(self) -> str:
+        return f"{self.low:g} to {self.high:g}{', log' if self.log else ''}"
+
+
+@dataclass(frozen=True)
+class Ints:
+    """Whole numbers from `low` to `high`, evenly in the logarithm unless told otherwise."""
+
+    low: int
+    high: int
+    log: bool = True
+    start: Start = None
+
+    def suggest(self, name: str, trial: Any) -> int:
+        return int(trial.suggest_int(name, self.low, self.high, log=self.log))
+
+    def nearest(self, value: float) -> int:
+        return min(max(round(value), self.low), self.high)
+
+    def describe(self) -> str:
+        return f"{self.low} to {self.high}, whole{', log' if self.log else ''}"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One of a few values."""
+
+    values: tuple[str | bool, ...]
+    start: None = None
+
+    def suggest(self, name: str, trial: Any) -> str | bool:
+        chosen: str | bool = trial.suggest_categorical(name, self.values)
+        return chosen
+
+    def nearest(self, value: str | bool) -> str | bool:
+        return value if value in self.values else self.values[0]
+
+    def describe(self) -> str:
+        return " | ".join(map(str, self.values))
+
+
+Space = Floats | Ints | Choices
+SearchSpace = Mapping[str, Space]

@@ -1,0 +1,109 @@
+"""Study files: the trials of searches, one Optuna study for each model, in one file of JSON lines.
+
+Every trial is in the file as soon as it ends, so that a search which was stopped goes on where it was. A study knows
+what it searched; one of something else is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from purerec.errors import ConfigError, MissingExtraError
+from purerec.randomness import key64
+
+if TYPE_CHECKING:
+    from optuna import Study
+
+_STARTUP_TRIALS = 10
+"""Random trials before the sampler learns from what was seen."""
+
+
+def need_optuna() -> Any:
+    """The optuna module, quiet; an error that names the extra, if it is not there."""
+    try:
+        import optuna
+    except ImportError:
+        raise MissingExtraError("optuna", "tune", purpose="searching for settings") from None
+    logging.getLogger("optuna").setLevel(logging.WARNING)
+    return optuna
+
+
+def open_study(path: Path | None, identity: Mapping[str, Any]) -> Study:
+    """The study of `identity['model']` in a file (None: in memory), new or gone on with."""
+    optuna = need_optuna()
+    storage = None if path is None else _storage(optuna, path)
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1)
+    name = identity["model"]
+    study: Study = optuna.create_study(
+        storage=storage, study_name=name, direction="maximize", pruner=pruner, load_if_exists=True
+    )
+    known = study.user_attrs.get("identity")
+    identity = json.loads(json.dumps(identity))
+    if known is None:
+        study.set_user_attr("identity", identity)
+    else:
+        _check_same(path, known, identity)
+    for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)  # of a process that was killed
+    return study
+
+
+def seed_next(study: Study, seed: int) -> None:
+    """Draws of the next trial depend on the seed and on the trials that ended: a search that goes on is the same."""
+    optuna = need_optuna()
+    states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+    ended = len(study.get_trials(deepcopy=False, states=states))
+    number = int(key64(seed, f"trial {ended}")) % 2**32
+    study.sampler = optuna.samplers.TPESampler(seed=number, n_startup_trials=_STARTUP_TRIALS)
+
+
+def _check_same(path: Path | None, known: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    for key, value in identity.items():
+        if known.get(key) != value:
+            raise ConfigError(
+                f"{path}: the study of {identity['model']} is of another search ({key} was {_brief(known.get(key))}, "
+                f"now {_brief(value)}); go on with the same command, or give another --study"
+            )
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _storage(optuna: Any, path: Path) -> Any:
+    _check_file(path)
+    with _readable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        journal = optuna.storages.journal
+        lock = journal.JournalFileOpenLock(str(path))  # symbolic links, the other way, are not for everybody
+        return optuna.storages.JournalStorage(journal.JournalFileBackend(str(path), lock_obj=lock))
+
+
+def _check_file(path: Path) -> None:
+    """Nothing that is not ours is ever written to; half a line at the end, of a killed process, is taken off."""
+    if not path.exists():
+        return
+    with _readable(path):
+        content = path.read_bytes()
+        first = content.partition(b"\n")[0]
+        if content and "op_code" not in json.loads(first or b"{}"):
+            raise ValueError("its first line has no op_code")
+        if not content.endswith(b"\n"):
+            with path.open("r+b") as file:
+                file.truncate(content.rfind(b"\n") + 1)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot use {path} as a study file: {error.strerror or error}") from None
+    except (ValueError, TypeError, KeyError, AssertionError) as error:
+        raise ConfigError(f"{path} is not a study file, or damaged ({error}); give another --study") from None

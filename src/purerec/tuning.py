@@ -1,0 +1,303 @@
+"""Searching for settings: a model, its space and a budget -> the best settings on validation folds, and a check.
+
+trials      the first has the defaults, so that the best is never worse; then Optuna's TPE sampler proposes
+value       the mean of the metric over a few folds of the train part; the test part is never handed in
+pruning     models in epochs report at fifths of their epochs, the others after each fold; a trial whose best
+            report is below the median of earlier trials at the same point is given up
+check       the best of many trials is partly the luckiest. Defaults and best are fitted again on fresh folds,
+            and the best is kept only if it is better there beyond noise (paired test over users)
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from purerec import __version__
+from purerec.errors import ConfigError, MissingExtraError, PurerecError
+from purerec.judging import Check, OutOfTime, Settings, Task
+from purerec.models import make_model
+from purerec.models.spaces import SearchSpace
+from purerec.studies import need_optuna, open_study, seed_next
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+
+Tell = Callable[[str], None]
+
+DEFAULT_TRIALS = 30
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a search ends: whichever comes first. What an earlier, interrupted run spent counts.
+
+    The time is that of the trials after the first: the defaults are always measured, and are the first to need
+    compiled kernels.
+    """
+
+    trials: int | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None and not value > 0:
+                raise ConfigError(f"{name} must be more than 0, not {value!r}")
+
+    @property
+    def most_trials(self) -> float:
+        if self.trials is not None:
+            return self.trials
+        return DEFAULT_TRIALS if self.minutes is None else math.inf
+
+    @property
+    def seconds(self) -> float:
+        return math.inf if self.minutes is None else 60 * self.minutes
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search found."""
+
+    model: str
+    metric: str
+    settings: Settings
+    """What to use: the best trial's, or the defaults (and what was fixed) if that was not better in the check."""
+    kept: Literal["tuned", "defaults"]
+    why: str
+    defaults: float
+    """Value of the first trial."""
+    best: float
+    """Value of the best."""
+    best_settings: Settings
+    trials: int
+    pruned: int
+    failed: int
+    seconds: float
+    check: Check | None
+    """None, if no trial was better than the defaults."""
+    top: list[dict[str, Any]]
+    """The best few trials: number, value, settings."""
+    importance: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def entry(self) -> dict[str, Any]:
+        """What stands in a settings file."""
+        fresh = None
+        if self.check is not None:
+            fresh = {key: round(value, 5) for key, value in asdict(self.check).items()}
+        return {
+            "settings": self.settings,
+            "kept": self.kept,
+            "why": self.why,
+            "validation": {"defaults": round(self.defaults, 5), "best": round(self.best, 5)},
+            "fresh": fresh,
+            "best_settings": None if self.kept == "tuned" else self.best_settings,
+            "trials": self.trials,
+            "pruned": self.pruned,
+            "failed": self.failed,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def tune(
+    task: Task,
+    model: str,
+    *,
+    fixed: Mapping[str, Any] | None = None,
+    also: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
+    study: Path | None = None,
+    tell: Tell = lambda _: None,
+) -> Tuned:
+    """Search for the best settings of a model.
+
+    `fixed` settings are not searched. `also` are settings to try right after the defaults. `study` is a file in which
+    trials are kept; if it has some of the same search, they count.
+    """
+    search = Search(task, model, dict(fixed or {}), study)
+    search.run(dict(also or {}), budget or Budget(), tell)
+    return search.result(tell)
+
+
+class Pruned(Exception):
+    """A trial that is given up."""
+
+
+class Search:
+    """One model, one study."""
+
+    def __init__(self, task: Task, model: str, fixed: Settings, path: Path | None) -> None:
+        self.optuna = need_optuna()
+        config = make_model(model, **fixed).config
+        self.task, self.model = task, model
+        self.fixed: Settings = {name: getattr(config, name) for name in fixed}  # as the config understands them
+        self.space: SearchSpace = {n: s for n, s in type(config).search_space.items() if n not in fixed}
+        self.study: Study = open_study(path, self.identity())
+        self.states = self.optuna.trial.TrialState
+
+    def identity(self) -> dict[str, Any]:
+        """What trials of one study have in common; values of anything else would not compare."""
+        task = self.task
+        return {
+            "model": self.model,
+            "data": task.train.fingerprint,
+            "held_out": [task.made.get("method"), task.made.get("parameters", {})],
+            "metric": task.metric,
+            "protocol": task.protocol if task.protocol == "exact" else f"{task.protocol} {task.pool}",
+            "folds": [task.n_folds, task.n_fresh],
+            "seed": task.seed,
+            "fixed": self.fixed,
+            "space": {name: space.describe() for name, space in self.space.items()},
+            "purerec": __version__,
+        }
+
+    # ------------------------------------------------------------------ trials
+
+    def run(self, also: Settings, budget: Budget, tell: Tell) -> None:
+        """Trials, until the budget is spent."""
+        self._enqueue(also)
+        most = budget.most_trials if self.space else 1
+        if not self.space:
+            tell(f"{self.model} has no settings to search: one trial")
+        while len(self._ended()) < most:
+            left = budget.seconds - self.spent()
+            if left <= 0:
+                break
+            start = time.perf_counter()  # what the sampler takes counts, too
+            seed_next(self.study, self.task.seed)
+            self._one(self.study.ask(), start, start + left, tell)
+
+    def _enqueue(self, also: Settings) -> None:
+        """The defaults first, unless they were tried; then the settings that were asked for."""
+        states = (self.states.COMPLETE, self.states.PRUNED, self.states.WAITING)
+        known = {t.user_attrs.get("given") for t in self.study.get_trials(deepcopy=False, states=states)}
+        if "defaults" not in known:
+            self.study.enqueue_trial(self.start(), user_attrs={"given": "defaults"})
+        wanted = {n: s.nearest(also[n]) for n, s in self.space.items() if n in also and also[n] is not None}
+        if wanted and "also" not in known:
+            self.study.enqueue_trial(self.start() | wanted, user_attrs={"given": "also"})
+
+    def start(self) -> Settings:
+        """The defaults as points of the space, for the sampler to learn from."""
+        config = make_model(self.model, **self.fixed).config
+        found: Settings = {}
+        for name, space in self.space.items():
+            value = getattr(config, name)
+            if value is None:
+                value = space.start(self.task.train.positives) if callable(space.start) else space.start
+            found[name] = space.nearest(value)
+        return found
+
+    def _one(self, trial: Trial, start: float, deadline: float, tell: Tell) -> None:
+        is_default = trial.user_attrs.get("given") == "defaults"
+        best = max((t.value for t in self._complete()), default=-math.inf)
+        drawn = {name: space.suggest(name, trial) for name, space in self.space.items()}
+        settings = self.fixed if is_default else self.fixed | drawn
+        value: float | None = None
+        state, note = self.states.FAIL, ""
+
+        def report(reported: float, step: int) -> None:
+            trial.report(reported, step)
+            if not is_default and step < self.task.last_step and trial.should_prune():
+                raise Pruned
+
+        try:
+            value = self._known(settings)
+            if value is None:
+                value = self.task.measure(self.model, settings, report, math.inf if is_default else deadline)
+            state, note = self.states.COMPLETE, f"{value:.4f}"
+        except Pruned:
+            state = self.states.PRUNED
+        except OutOfTime:
+            pass  # neither good nor bad: if the search goes on, with more time, it does not count
+        except MissingExtraError:
+            raise
+        except PurerecError as error:
+            if is_default:
+                raise
+            # Worse than any other to the sampler: training ran away, or the values do not go together.
+            state, note = self.states.PRUNED, f"failed: {error}"
+            trial.set_user_attr("error", str(error))
+        finally:
+            trial.set_user_attr("settings", settings)
+            trial.set_user_attr("seconds", round(time.perf_counter() - start, 3))
+            self.study.tell(trial, value, state=state)
+        if (value is not None and value > best) or note.startswith("failed"):
+            what = "defaults" if is_default else ", ".join(f"{name} {drawn[name]}" for name in drawn)
+            tell(f"{self.model} trial {trial.number}: {self.task.metric} {note} ({what})")
+
+    # ------------------------------------------------------------------ what was found
+
+    def _ended(self) -> list[Any]:
+        """Trials that count: those that were interrupted do not."""
+        return self.study.get_trials(deepcopy=False, states=(self.states.COMPLETE, self.states.PRUNED))
+
+    def _complete(self) -> list[Any]:
+        return self.study.get_trials(deepcopy=False, states=(self.states.COMPLETE,))
+
+    def _known(self, settings: Settings) -> float | None:
+        same = [t.value for t in self._complete() if t.user_attrs["settings"] == settings]
+        return same[0] if same else None
+
+    def spent(self) -> float:
+        """Seconds of all trials but those of the defaults, also of those that came to nothing."""
+        trials = [t.user_attrs for t in self.study.get_trials(deepcopy=False)]
+        return float(sum(t.get("seconds", 0.0) for t in trials if t.get("given") != "defaults"))
+
+    def result(self, tell: Tell) -> Tuned:
+        complete = self._complete()
+        first = next(t for t in complete if t.user_attrs.get("given") == "defaults")
+        ranked = sorted(complete, key=lambda t: (-t.value, t.number))
+        best = ranked[0] if ranked[0].value > first.value else first
+        check, why = None, "no trial was better than the defaults" if self.space else "there is nothing to search"
+        if best is not first:
+            check = self._check(best.user_attrs["settings"], tell)
+            sure = f"{check.difference:+.4f} [{check.ci_low:+.4f}, {check.ci_high:+.4f}], p = {check.p:.2g}"
+            verdict = "better than the defaults" if check.better else "not better than the defaults beyond noise"
+            why = f"the best trial is {verdict} on fresh folds: {sure}"
+        kept: Literal["tuned", "defaults"] = "tuned" if check is not None and check.better else "defaults"
+        all_trials = self.study.get_trials(deepcopy=False)
+        pruned = [t for t in all_trials if t.state == self.states.PRUNED]
+        failed = [t for t in pruned if "error" in t.user_attrs]
+        return Tuned(
+            model=self.model,
+            metric=self.task.metric,
+            settings=dict(best.user_attrs["settings"] if kept == "tuned" else self.fixed),
+            kept=kept,
+            why=why,
+            defaults=first.value,
+            best=best.value,
+            best_settings=dict(best.user_attrs["settings"]),
+            trials=len(self._ended()),
+            pruned=len(pruned) - len(failed),
+            failed=len(failed),
+            seconds=self.spent(),
+            check=check,
+            top=[{"trial": t.number, "value": t.value, "settings": t.user_attrs["settings"]} for t in ranked[:5]],
+            importance=self._importance(),
+        )
+
+    def _check(self, settings: Settings, tell: Tell) -> Check:
+        """Kept in the study, so that going on with a finished one costs nothing."""
+        known = self.study.user_attrs.get("check")
+        if known is not None and known["settings"] == settings:
+            return Check(**known["found"])
+        tell(f"{self.model}: defaults and best on {self.task.n_fresh} fresh folds")
+        found = self.task.check(self.model, self.fixed, settings)
+        self.study.set_user_attr("check", {"settings": settings, "found": asdict(found)})
+        return found
+
+    def _importance(self) -> dict[str, float]:
+        """How much of what sets good trials apart from the rest each setting explains; empty for few trials."""
+        if len(self._complete()) < 10 or len(self.space) < 2:
+            return {}
+        judge = self.optuna.importance.PedAnovaImportanceEvaluator()
+        found = self.optuna.importance.get_param_importances(self.study, evaluator=judge)
+        return {name: round(float(value), 4) for name, value in found.items()}

@@ -1,0 +1,84 @@
+"""Validation folds: parts of a train part that settings may be chosen by, held out as the test part was.
+
+A fold is a `Split` of the train part alone, so that whatever looks at folds cannot see the test part. Folds hold
+out different rows as long as there are any: what was chosen on some of them can be checked on others that it has
+not been fitted to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.errors import SplitError
+from purerec.interactions import Interactions
+from purerec.randomness import generator
+from purerec.splitting import On, Split, split
+
+I64 = npt.NDArray[np.int64]
+
+
+def folds(train: Interactions, made: Mapping[str, Any], n: int, *, seed: int = 0) -> list[Split]:
+    """`n` folds of a train part, its rows held out in the way that `made` (of `Split.made`) tells of the test part.
+
+    ratio, official    a random share of the rows
+    leave_n_out        n random rows of each user who has more
+    temporal           the latest rows; of what is left, again the latest; and so on, back in time
+
+    Of rows and of a user's rows those come first that were held out least often.
+    """
+    method, parameters = made.get("method", "ratio"), made.get("parameters", {})
+    log = train.deduplicate()
+    if method == "temporal":
+        return _back_in_time(log, parameters, n)
+    eligible = log.is_positive if parameters.get("on") == "positives" else np.ones(len(log), dtype=np.bool_)
+    rows = np.flatnonzero(eligible)
+    times_held = np.zeros(len(log), dtype=np.int64)
+    found = []
+    for number in range(n):
+        draw = generator(seed, f"fold {number}").random(len(rows))
+        if method == "leave_n_out":
+            held = _per_user(log, rows, draw, times_held, parameters["n"])
+        else:
+            share = parameters.get("test", 0.2)
+            held = rows[np.lexsort((draw, times_held[rows]))[: round(share * len(rows))]]
+        if not log.is_positive[held].any() or len(held) == len(log):
+            raise SplitError(
+                f"the train part of '{train.name}' ({len(log):,} rows) is too small to hold out validation rows "
+                f"the way the test part was ({method}); hold out less for the test part"
+            )
+        times_held[held] += 1
+        mask = np.zeros(len(log), dtype=np.bool_)
+        mask[held] = True
+        told = {"method": method, "seed": seed, "parameters": {**parameters, "fold": number}, "of": "train"}
+        found.append(Split(log.subset(~mask), None, log.subset(mask), told, whole=log.pairs))
+    return found
+
+
+def _per_user(log: Interactions, rows: I64, draw: npt.NDArray[np.float64], times_held: I64, n: int) -> I64:
+    user = log.user_idx[rows]
+    by_user = np.lexsort((draw, times_held[rows], user))
+    counts = np.bincount(user, minlength=log.n_users)
+    position = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    held: I64 = rows[by_user[(position < n) & (counts[user[by_user]] > n)]]
+    return held
+
+
+def _back_in_time(log: Interactions, parameters: Mapping[str, Any], n: int) -> list[Split]:
+    """A time point says nothing about the train part, so that a fifth stands for it, as in `split`."""
+    how = {key: parameters[key] for key in ("n", "test") if parameters.get(key) is not None}
+    on: On = "positives" if parameters.get("on") == "positives" else "all"
+    found: list[Split] = []
+    for number in range(n):
+        try:
+            part = split(log, "temporal", on=on, valid=False, **how)
+        except SplitError as error:
+            raise SplitError(
+                f"the train part reaches back far enough for {number} of {n} folds in time ({error})"
+            ) from None
+        found.append(part)
+        log = part.train
+    return found
