@@ -44,6 +44,15 @@ def tuned_settings(data: str, model: str) -> dict[str, Any]:
     return settings_from(path, model)
 
 
+def chosen_settings(data: str, model: str, file: Path | None, *, tuned: bool) -> dict[str, Any]:
+    """Of a settings file what it has for the model; or of those found for the data set; or the defaults."""
+    if file is not None and tuned:
+        raise ConfigError("--settings and --tuned both say what settings to use; give one of them")
+    if tuned:
+        return tuned_settings(data, model)
+    return settings_from(file, model) if file is not None else {}
+
+
 def settings_from(path: Path, model: str) -> dict[str, Any]:
     """The settings of one model in a settings file, checked."""
     found = read_settings(path)
@@ -91,9 +100,13 @@ def _value(value: Any) -> str:
         return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
-    # A JSON string is a TOML string but for one character that JSON leaves as it is.
-    return json.dumps("none" if value is None else str(value), ensure_ascii=False).replace("\x7f", "\\u007F")
+    return _text("none" if value is None else str(value))
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
+def _text(value: str) -> str:
+    """A JSON string is a TOML string, but for one character that JSON leaves as it is."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -20,6 +20,7 @@ from purerec.cli.options import (
     RatingCol,
     SeedOpt,
     SetOpt,
+    SettingsOpt,
     SplitAt,
     SplitN,
     SplitOpt,
@@ -40,6 +41,7 @@ def evaluate(
     model: Annotated[str | None, typer.Option("--model", help="See `purerec models`.")] = None,
     from_: Annotated[Path | None, typer.Option("--from", help="A folder written by `purerec fit`.")] = None,
     set_: SetOpt = None,
+    settings: SettingsOpt = None,
     split: SplitOpt = "auto",
     n: SplitN = None,
     test: SplitTest = None,
@@ -69,9 +71,12 @@ def evaluate(
 
     if (model is None) == (from_ is None):
         raise ConfigError("give either --model NAME or --from DIR")
-    if from_ is not None and set_:
-        raise ConfigError("--set goes with --model; a fitted model keeps its settings")
-    chosen = load_model(from_) if from_ is not None else make_model(cast(str, model), **settings_of(set_))
+    if from_ is not None and (set_ or settings):
+        raise ConfigError("--set and --settings go with --model; a fitted model keeps its settings")
+    if from_ is not None:
+        chosen = load_model(from_)
+    else:
+        chosen = make_model(cast(str, model), **settings_of(set_, settings, model))
     kind = protocol_of(protocol)
     where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
     log = load_data(data, where, min_rating=min_rating, encoding=encoding)
@@ -111,6 +116,10 @@ def compare(
         str | None, typer.Option("--against", help="Model that the others are tested against.")
     ] = None,
     metric: Annotated[str, typer.Option("--metric", help="Metric of the significance test.")] = "P@5",
+    settings: SettingsOpt = None,
+    tuned: Annotated[
+        bool, typer.Option("--tuned", help="With the settings that were found for the paper's data sets.")
+    ] = False,
     split: SplitOpt = "auto",
     n: SplitN = None,
     test: SplitTest = None,
@@ -134,6 +143,7 @@ def compare(
     from purerec.catalog import cache_folder
     from purerec.experiments import Plan, RunStore, compare_models
     from purerec.models import REGISTRY
+    from purerec.tuned import chosen_settings
 
     names = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
     kind = protocol_of(protocol)
@@ -143,7 +153,9 @@ def compare(
     store = RunStore(cache_folder() / "runs" / parts.full_train.fingerprint[:16])
     if not resume:
         store.clear()
-    plans = [Plan(name, name) for name in dict.fromkeys(names)]
+    plans = [
+        Plan(name, name, chosen_settings(log.name, name, settings, tuned=tuned)) for name in dict.fromkeys(names)
+    ]
     found = compare_models(
         parts,
         plans,

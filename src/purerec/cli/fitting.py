@@ -18,6 +18,7 @@ from purerec.cli.options import (
     RatingCol,
     SeedOpt,
     SetOpt,
+    SettingsOpt,
     SplitAt,
     SplitN,
     SplitSeed,
@@ -54,6 +55,7 @@ def fit(
     model: Annotated[str, typer.Option("--model", help="See `purerec models`.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to write the fitted model to.")],
     set_: SetOpt = None,
+    settings: SettingsOpt = None,
     seed: SeedOpt = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted fit.")
@@ -97,7 +99,7 @@ def fit(
     from purerec.training import Run
 
     check_target(out)  # before the work, not after
-    recommender = make_model(model, **settings_of(set_))
+    recommender = make_model(model, **settings_of(set_, settings, model))
     where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
     data_log = load_data(data, where, min_rating=min_rating, titles=titles, encoding=encoding)
     train = data_log if split is None else split_data(data_log, split, n, test, at, split_seed).full_train

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -41,6 +41,10 @@ SetOpt = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting of the model; may be repeated."),
 ]
+SettingsOpt = Annotated[
+    Path | None,
+    typer.Option("--settings", metavar="FILE", help="Settings that `purerec tune --out` wrote; --set comes on top."),
+]
 JsonOpt = Annotated[
     str | None, typer.Option("--json", metavar="FILE|-", help="Write JSON to a file, or to standard output.")
 ]
@@ -60,6 +64,7 @@ def load_data(
     min_rating: float | None = None,
     titles: Path | None = None,
     encoding: str = "utf-8",
+    explain_positives: bool = True,
 ) -> Interactions:
     from purerec import catalog
     from purerec.reading import read, read_labels
@@ -76,7 +81,8 @@ def load_data(
         data = catalog.load(source)  # raises, with the names that there are
     else:
         data = read(source, **columns, encoding=encoding, positive_rating=min_rating)  # type: ignore[arg-type]
-        if data.rating is not None and min_rating is None and data.rating.min() < data.rating.max():
+        unsaid = explain_positives and data.rating is not None and min_rating is None
+        if unsaid and data.rating is not None and data.rating.min() < data.rating.max():
             console.note(
                 f"{source}: ratings from {data.rating.min():g} to {data.rating.max():g}; every row counts as a "
                 "positive (--min-rating 4 would count those from 4 on)"
@@ -90,8 +96,13 @@ def split_data(data: Interactions, how: str, n: int | None, test: float | None, 
     return split(data, how, n=n, test=test, at=at, seed=seed)
 
 
-def settings_of(assignments: list[str] | None) -> dict[str, str]:
-    settings = {}
+def settings_of(assignments: list[str] | None, file: Path | None = None, model: str | None = None) -> dict[str, Any]:
+    """What --set says, on top of what a settings file has for the model."""
+    settings: dict[str, Any] = {}
+    if file is not None and model is not None:
+        from purerec.tuned import settings_from
+
+        settings |= settings_from(file, model)
     for text in assignments or []:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
