@@ -1,0 +1,140 @@
+// The first view: say what you like, see what is recommended, and why.
+
+import { ask, Problem, Superseded, Waiting } from "./api.js";
+import { combobox } from "./combobox.js";
+import { announce, byId, count, icon, make, plural, title } from "./dom.js";
+import { List } from "./lists.js";
+import { go, readState } from "./state.js";
+import { hasTitle, learn, lookUp, titleOf } from "./titles.js";
+
+const SHOWN = 10;
+const REASONS = 3;
+
+const list = new List(byId("likes-list"), { because: "Because you liked", like: toggle, isLiked: (item) => readState().items.includes(item) });
+let shownFor = null; // the items that the list on the page is for
+
+const field = combobox(byId("item-search"), {
+  purpose: "items",
+  find: (text) => ({ path: "v1/items", query: { query: text, limit: 20 } }),
+  options: (answer) => learn(answer.items),
+  show: option,
+  choose: ({ item }) => (readState().items.includes(item) ? announce(`${titleOf(item)} is in your list already.`) : toggle(item)),
+  nothing: (text) => (text ? `Nothing found for “${text}”.` : "There are no items."),
+  more: ({ total, items }) => (total > items.length ? `${count(items.length)} of ${plural(total, "title")}: type more to narrow down.` : ""),
+});
+
+function option({ item, popularity }, text) {
+  const liked = readState().items.includes(item);
+  return [
+    make("span", { class: "name" }, marked(titleOf(item), text), hasTitle(item) && make("span", { class: "id" }, item)),
+    liked ? make("span", { class: "aside" }, icon("check"), "liked") : popularity ? make("span", { class: "aside" }, plural(popularity, "like")) : null,
+  ].filter(Boolean);
+}
+
+/** A title with what was typed marked in it: beginnings of words, as the search of the service goes. */
+function marked(name, text) {
+  const words = text.match(/[\p{L}\p{N}]+/gu) ?? [];
+  const typed = new RegExp(`(?<![\\p{L}\\p{N}])(${words.join("|")})`, "iu");
+  // Splitting by a group keeps what matched, at the odd places.
+  const parts = words.length ? name.split(typed) : [name];
+  return make("bdi", {}, ...parts.map((part, index) => (index % 2 ? make("mark", {}, part) : part)));
+}
+
+/** Like an item, or take that back. */
+function toggle(item) {
+  const { items } = readState();
+  const liked = items.includes(item);
+  announce(liked ? `Removed ${titleOf(item)}.` : `You like ${titleOf(item)}.`);
+  go({ view: "likes", items: liked ? items.filter((other) => other !== item) : [...items, item] });
+}
+
+byId("liked-clear").addEventListener("click", () => {
+  go({ view: "likes", items: [] });
+  byId("item-search").focus();
+});
+
+/** Bring the view up to what the address says. */
+export async function showLikes({ items }, model) {
+  showChips(items);
+  lookUp(items).then((learned) => learned && showChips(readState().items));
+  const changed = shownFor !== items.join("\n");
+  list.busy(true);
+  try {
+    await (items.length ? recommend(items, model) : popular(model));
+    shownFor = items.join("\n");
+    if (changed && items.length) announce(`${plural(list.ranks?.size ?? 0, "recommendation")} for what you like.`);
+  } catch (error) {
+    if (error instanceof Problem) list.message(error.message, "problem");
+    else if (error instanceof Waiting) list.busy(false);
+    else if (!(error instanceof Superseded)) throw error;
+  }
+}
+
+export const refreshSearch = () => field.refresh();
+
+async function recommend(items, model) {
+  const explain = model?.personalised === false ? 0 : REASONS;
+  const answer = await ask("list", "v1/recommend", { body: { history: items, k: Math.min(SHOWN, model?.limits?.k ?? SHOWN), explain } });
+  const [result] = answer.results;
+  const unknown = new Set((result.unknown_items ?? []).map(String));
+  for (const entry of result.items) learn(entry.because ?? []);
+  head("Recommended for you", noteFor(result, unknown, items, model));
+  showUnknown(unknown);
+  if (result.items.length) list.show(learn(result.items));
+  else list.message("Nothing is left to recommend.");
+}
+
+async function popular(model) {
+  const { items } = await ask("list", "v1/items", { query: { query: "", limit: SHOWN } });
+  head("Popular with everybody", "Like something here or find it by its title, and the list becomes yours.");
+  showUnknown(new Set());
+  if (!items.length) list.message("The model has no items.");
+  else list.show(learn(items).map((entry) => ({ ...entry, note: entry.popularity ? `Liked by ${plural(entry.popularity, "user")}` : null })));
+}
+
+function noteFor(result, unknown, items, model) {
+  if (model?.personalised === false) return "This model gives the same list to everybody; what you like is only left out of it.";
+  if (unknown.size === items.length) return "The model knows none of these items, so this is what is popular.";
+  if (result.items.length && !result.items.some((entry) => entry.because?.length)) return "This model gives no reasons.";
+  return "Changes as you like or remove items.";
+}
+
+function head(text, note) {
+  byId("likes-list-title").textContent = text;
+  byId("likes-list-note").textContent = note;
+}
+
+function showUnknown(unknown) {
+  const line = byId("liked-unknown");
+  line.hidden = !unknown.size;
+  line.replaceChildren(unknown.size ? "Not known to the model, and left out: " : "", ...[...unknown].flatMap((item, index) => [index ? ", " : "", title(item)]), unknown.size ? "." : "");
+  for (const chip of byId("liked-chips").children) chip.classList.toggle("unknown", unknown.has(chip.dataset.item));
+}
+
+function showChips(items) {
+  const chips = byId("liked-chips");
+  const unknown = new Set([...chips.querySelectorAll(".unknown")].map((chip) => chip.dataset.item));
+  const focused = [...chips.children].findIndex((chip) => chip.contains(document.activeElement));
+  byId("liked").hidden = !items.length;
+  byId("liked-hint").hidden = items.length > 0;
+  byId("liked-clear").hidden = items.length < 2;
+  chips.replaceChildren(
+    ...items.map((item) =>
+      make(
+        "li",
+        { class: unknown.has(item) ? "chip unknown" : "chip", "data-item": item },
+        title(titleOf(item)),
+        make("button", { type: "button", "aria-label": `Remove ${titleOf(item)}`, onclick: () => toggle(item), onkeydown: removeByKey }, icon("cross")),
+      ),
+    ),
+  );
+  if (focused < 0) return;
+  const after = chips.children[Math.min(focused, items.length - 1)];
+  (after?.querySelector("button") ?? byId("item-search")).focus();
+}
+
+function removeByKey(event) {
+  if (event.key !== "Delete" && event.key !== "Backspace") return;
+  event.preventDefault();
+  event.currentTarget.click();
+}

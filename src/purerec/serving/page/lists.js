@@ -1,0 +1,196 @@
+// A list of recommendations: rank, title, reasons, what can be done with each; and the items like one of them below it.
+
+import { ask, drop, Problem, Superseded, Waiting } from "./api.js";
+import { announce, calm, icon, make, title } from "./dom.js";
+import { adjust, readState } from "./state.js";
+import { hasTitle, learn, titleOf } from "./titles.js";
+
+const SIMILAR_SHOWN = 6;
+const MOVE_MS = 260;
+
+/** A list in `box`. `because` begins the sentence with the reasons; `like(item)` is left out where nobody can like. */
+export class List {
+  constructor(box, { because, like = null, isLiked = () => false }) {
+    this.box = box;
+    this.because = because;
+    this.like = like;
+    this.isLiked = isLiked;
+    this.ranks = null; // of the list shown before, to tell what has moved
+    this.similar = null; // {item, node} that is open
+  }
+
+  /** Something instead of a list: what is wrong, or what to do. */
+  message(text, className = "empty") {
+    this.box.replaceChildren(make("p", { class: className, role: className === "problem" ? "alert" : null }, text));
+    this.busy(false);
+    this.ranks = null;
+  }
+
+  /** While we wait: grey rows the first time, later the old list, paler. */
+  busy(on) {
+    this.box.setAttribute("aria-busy", String(on));
+    if (!on || this.box.childElementCount) return;
+    const rows = Array.from({ length: 6 }, () => make("div", { class: "skeleton" }, make("span"), make("span")));
+    this.box.append(make("div", { class: "skeletons", "aria-hidden": "true" }, rows));
+  }
+
+  /** Show items that have arrived; what was in focus stays in focus. */
+  show(items) {
+    const focus = this.focused();
+    const places = this.places();
+    const before = this.ranks;
+    this.ranks = new Map(items.map((entry, index) => [entry.item, index]));
+    const rows = items.map((entry, index) => this.row(entry, index, before));
+    this.box.replaceChildren(make("ol", { class: "rows" }, rows));
+    this.busy(false);
+    const open = readState().similar;
+    if (this.ranks.has(open)) this.openSimilar(open, false);
+    else this.similar = null;
+    this.refocus(focus);
+    this.glide(places);
+  }
+
+  row(entry, index, before) {
+    const id = `${this.box.id}-${index}`;
+    const name = titleOf(entry.item);
+    return make(
+      "li",
+      { class: "row", "data-item": entry.item },
+      make("span", { class: "rank", "aria-hidden": "true" }, String(index + 1)),
+      make(
+        "div",
+        { class: "what" },
+        make("h3", { id }, title(name), hasTitle(entry.item) && make("span", { class: "id" }, entry.item), moved(entry.item, index, before)),
+        this.reasons(entry.because),
+        entry.note ? make("p", { class: "reasons" }, entry.note) : null,
+      ),
+      make(
+        "div",
+        { class: "actions" },
+        make(
+          "button",
+          { type: "button", class: "quiet", "data-do": "similar", "aria-expanded": "false", "aria-label": `More like ${name}`, onclick: () => this.toggleSimilar(entry.item) },
+          "More like this",
+          icon("down"),
+        ),
+        this.like ? this.likeButton(entry.item) : null,
+      ),
+    );
+  }
+
+  likeButton(item) {
+    const liked = this.isLiked(item);
+    return make(
+      "button",
+      { type: "button", class: "button like", "data-do": "like", "aria-pressed": String(liked), "aria-label": `Like ${titleOf(item)}`, onclick: () => this.like(item) },
+      icon("heart"),
+      liked ? "Liked" : "Like",
+    );
+  }
+
+  reasons(because) {
+    // What speaks against an item is no reason for it.
+    const positive = (because ?? []).filter((reason) => reason.share > 0);
+    if (!positive.length) return null;
+    return make(
+      "p",
+      { class: "reasons" },
+      `${this.because} `,
+      ...positive.map((reason, index) => [
+        index === 0 ? null : index === positive.length - 1 ? " and " : ", ",
+        title(titleOf(String(reason.item)), "reason"),
+      ]),
+    );
+  }
+
+  // ---------------------------------------------------------------- more like this
+
+  toggleSimilar(item) {
+    const open = this.similar?.item === item;
+    this.closeSimilar();
+    adjust({ similar: open ? null : item });
+    if (!open) this.openSimilar(item, true);
+  }
+
+  closeSimilar() {
+    drop("similar");
+    this.similar?.node.remove();
+    this.similar = null;
+    for (const button of this.box.querySelectorAll('[data-do="similar"]')) button.setAttribute("aria-expanded", "false");
+  }
+
+  async openSimilar(item, aloud) {
+    const row = this.rowOf(item);
+    if (!row) return;
+    const kept = this.similar?.item === item ? this.similar.node : null;
+    const node = kept ?? make("div", { class: "similar" }, make("p", { class: "hint" }, "Looking for items like it …"));
+    this.similar = { item, node };
+    row.querySelector('[data-do="similar"]').setAttribute("aria-expanded", "true");
+    row.append(node);
+    try {
+      const path = `v1/items/${encodeURIComponent(item)}/similar`;
+      const items = learn((await ask("similar", path, { query: { k: SIMILAR_SHOWN } })).items);
+      const lines = items.map((entry) =>
+        make("li", {}, make("span", { class: "name" }, title(titleOf(entry.item))), this.like ? this.likeButton(entry.item) : null),
+      );
+      const heading = make("p", { class: "similar-head" }, "Most like ", title(titleOf(item)));
+      const focus = this.focused();
+      node.replaceChildren(heading, items.length ? make("ul", {}, lines) : make("p", { class: "hint" }, "Nothing is like it."));
+      this.refocus(focus);
+      if (aloud) announce(`${items.length} items like ${titleOf(item)}.`);
+    } catch (error) {
+      if (error instanceof Problem) node.replaceChildren(make("p", { class: "problem" }, error.message));
+      else if (!(error instanceof Superseded || error instanceof Waiting)) throw error;
+    }
+  }
+
+  // ---------------------------------------------------------------- keeping one's place
+
+  rowOf(item) {
+    return [...this.box.querySelectorAll(".row")].find((row) => row.dataset.item === item) ?? null;
+  }
+
+  focused() {
+    const control = document.activeElement;
+    const row = this.box.contains(control) ? control.closest(".row") : null;
+    if (!row) return null;
+    const rows = [...this.box.querySelectorAll(".row")];
+    return { item: row.dataset.item, index: rows.indexOf(row), action: control.dataset.do, label: control.getAttribute("aria-label") };
+  }
+
+  /** To the same button of the same item; if the item has gone, to that of the one in its place. */
+  refocus(focus) {
+    if (!focus) return;
+    const rows = [...this.box.querySelectorAll(".row")];
+    const row = this.rowOf(focus.item) ?? rows[Math.min(focus.index, rows.length - 1)];
+    const buttons = [...(row?.querySelectorAll("button") ?? [])];
+    const same = buttons.find((button) => button.getAttribute("aria-label") === focus.label);
+    (same ?? buttons.find((button) => button.dataset.do === focus.action))?.focus({ preventScroll: true });
+  }
+
+  places() {
+    return new Map([...this.box.querySelectorAll(".row")].map((row) => [row.dataset.item, row.getBoundingClientRect().top]));
+  }
+
+  /** Rows move to their new place instead of jumping, so that the eye can follow. */
+  glide(places) {
+    if (!places.size || calm()) return;
+    for (const row of this.box.querySelectorAll(".row")) {
+      const from = places.get(row.dataset.item);
+      const by = from === undefined ? null : from - row.getBoundingClientRect().top;
+      const frames = by === null ? { opacity: [0, 1] } : { transform: [`translateY(${by}px)`, "none"] };
+      if (by !== 0) row.animate(frames, { duration: MOVE_MS, easing: "cubic-bezier(.2,.7,.3,1)" });
+    }
+  }
+}
+
+/** What has happened to an item since the list before: new, or moved by so many places. */
+function moved(item, index, before) {
+  if (!before) return null;
+  const was = before.get(item);
+  if (was === undefined) return make("span", { class: "moved new" }, "new");
+  if (was === index) return null;
+  const by = Math.abs(was - index);
+  const up = was > index;
+  return make("span", { class: `moved ${up ? "up" : "down"}` }, make("span", { "aria-hidden": "true" }, `${up ? "↑" : "↓"}${by}`), make("span", { class: "hidden-text" }, `${up ? "up" : "down"} ${by}`));
+}

@@ -1,0 +1,84 @@
+// The second view: somebody the model was fitted on, what they liked and what they get.
+
+import { ask, Problem, Superseded, Waiting } from "./api.js";
+import { combobox } from "./combobox.js";
+import { announce, byId, count, make, plural, title } from "./dom.js";
+import { List } from "./lists.js";
+import { go } from "./state.js";
+import { learn, titleOf } from "./titles.js";
+
+const SHOWN = 10;
+const REASONS = 3;
+const FIRST_OF_PAST = 12;
+
+const list = new List(byId("user-list"), { because: "Because they liked" });
+let past = [];
+
+const field = combobox(byId("user-search"), {
+  purpose: "users",
+  find: (text) => ({ path: "v1/users", query: { query: text, limit: 20 } }),
+  options: (answer) => answer.users.map(String),
+  show: (user) => [make("span", { class: "name" }, title(user))],
+  choose: (user) => go({ view: "user", user }),
+  nothing: (text) => (text ? `No user's id begins with “${text}”.` : "There are no users."),
+});
+
+byId("past-more").addEventListener("click", () => {
+  showPast(past.length);
+  const first = byId("past-items").children[FIRST_OF_PAST];
+  first?.setAttribute("tabindex", "-1");
+  first?.focus();
+});
+
+/** Bring the view up to what the address says. */
+export async function showUser({ user }, model) {
+  byId("user-hint").hidden = user !== null;
+  if (user === null) {
+    head("Recommended", "");
+    past = [];
+    showPast(0);
+    list.message("Pick a user to see what they liked, what they get, and why.");
+    return;
+  }
+  list.busy(true);
+  try {
+    const query = { k: Math.min(SHOWN, model?.limits?.k ?? SHOWN), explain: model?.personalised === false ? 0 : REASONS };
+    const answer = await ask("list", `v1/users/${encodeURIComponent(user)}/recommendations`, { query });
+    past = learn(answer.history ?? []);
+    for (const entry of answer.items) learn(entry.because ?? []);
+    byId("past-count").textContent = count(past.length);
+    showPast(FIRST_OF_PAST);
+    head(["Recommended to user ", title(user)], note(answer, model));
+    if (answer.items.length) list.show(learn(answer.items));
+    else list.message("Nothing is left to recommend.");
+    announce(`User ${user}: ${plural(past.length, "item")} liked before, ${plural(answer.items.length, "recommendation")}.`);
+  } catch (error) {
+    if (error instanceof Problem) {
+      past = [];
+      showPast(0);
+      head("Recommended", "");
+      list.message(error.status === 404 ? `The model was not fitted on a user “${user}”.` : error.message, "problem");
+    } else if (error instanceof Waiting) list.busy(false);
+    else if (!(error instanceof Superseded)) throw error;
+  }
+}
+
+export const refreshSearch = () => field.refresh();
+
+function note(answer, model) {
+  if (model?.personalised === false) return "This model gives the same list to everybody, without what they liked before.";
+  if (answer.items.length && !answer.items.some((entry) => entry.because?.length)) return "This model gives no reasons.";
+  return "";
+}
+
+function head(text, under) {
+  byId("user-list-title").replaceChildren(...[text].flat());
+  byId("user-list-note").textContent = under;
+}
+
+function showPast(n) {
+  byId("past").hidden = !past.length;
+  byId("past-items").replaceChildren(...past.slice(0, n).map(({ item }) => make("li", {}, title(titleOf(item)))));
+  byId("past-more").hidden = past.length <= n;
+  byId("past-more").textContent = `Show all ${count(past.length)}`;
+}
