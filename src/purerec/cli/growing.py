@@ -1,0 +1,117 @@
+"""`purerec update` and `purerec export`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from purerec import console
+from purerec.cli.options import (
+    DataArg,
+    Encoding,
+    ItemCol,
+    MinRating,
+    RatingCol,
+    SeedOpt,
+    TimeCol,
+    Titles,
+    UserCol,
+    load_data,
+)
+
+if TYPE_CHECKING:
+    from purerec.interactions import Interactions
+    from purerec.models.base import Recommender
+
+FolderArg = Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `purerec fit`.")]
+
+
+def update(
+    folder: FolderArg,
+    data: DataArg,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to; the same as DIR replaces it.")],
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", help="Passes over all positives, if the model has such.")
+    ] = None,
+    seed: SeedOpt = 0,
+    user: UserCol = None,
+    item: ItemCol = None,
+    rating: RatingCol = None,
+    timestamp: TimeCol = None,
+    min_rating: MinRating = None,
+    titles: Titles = None,
+    encoding: Encoding = "utf-8",
+) -> None:
+    """Let a fitted model learn from new interactions, with their new users and items.
+
+    DATA holds what is new; what the model has seen, it remembers.
+
+    Examples:
+      purerec update model today.csv --out model
+      purerec update model today.csv --out model-tuesday --titles titles.csv
+    """
+    from purerec.models import load_model
+    from purerec.reporting.fit import fit_report
+    from purerec.storing import check_target
+    from purerec.training import Run
+
+    check_target(out)  # before the work, not after
+    model = load_model(folder)
+    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
+    as_before = min_rating is None and model.fitted_on.get("positive_rating") is not None
+    new = load_data(
+        data, where, min_rating=min_rating, titles=titles, encoding=encoding, explain_positives=not as_before
+    )
+    before = model.fitted_on.get("updated", {}).get("times", 0)
+    model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=Run(progress=console.err.is_terminal))
+    written = model.save(out, files={"report.html": fit_report(model).encode()})
+    facts = model.fitted_on.get("updated", {})
+    if facts.get("times", 0) == before:
+        console.say(f"{data} has nothing that {folder} does not know; the model is in {written} as it was")
+        return
+    console.say(
+        f"{model.name} updated with {facts['new_positives']:,} new positives, {facts['new_users']:,} new users and "
+        f"{facts['new_items']:,} new items in {facts['seconds']:.2f} s, saved in {written}"
+    )
+    console.note(f"next: purerec recommend {written} --user {model.users[len(model.users) - 1]}")
+
+
+def _with_ids_of(model: Recommender, new: Interactions) -> Interactions:
+    """Ids that are all digits in a small file may be text in the model, of which they then are the spelling."""
+    import polars as pl
+
+    from purerec.interactions import Vocabulary
+
+    changed = {}
+    for name, known, found in (("users", model.users, new.users), ("items", model.items, new.items)):
+        if found.is_integer and not known.is_integer:
+            changed[name] = Vocabulary(found.ids.cast(pl.String), found.what)
+    return replace(new, **changed) if changed else new  # type: ignore[arg-type]
+
+
+def export(
+    folder: FolderArg,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write the vectors to.")],
+    index: Annotated[
+        bool, typer.Option("--index", help="Also an index for approximate search (extra `ann`).")
+    ] = False,
+) -> None:
+    """Write users' and items' vectors as Parquet: their dot product is the score.
+
+    Examples:
+      purerec export model --out vectors
+      purerec export model --out vectors --index
+    """
+    from purerec.exporting import export_vectors
+    from purerec.models import load_model
+
+    found = export_vectors(load_model(folder), out, index=index)
+    console.say(
+        f"{found.users:,} users and {found.items:,} items, {found.dim} numbers each, in {found.path} "
+        "(users.parquet, items.parquet)"
+    )
+    if found.recall is not None:
+        console.say(f"index in {found.path}/items.usearch: recall@10 {found.recall:.3f} against exact search")

@@ -1,0 +1,240 @@
+"""The vectors of a model for other programs: Parquet files, and an index for approximate search.
+
+    vectors/items.parquet    id, label (if there are any), vector
+    vectors/users.parquet    id, vector
+    vectors/items.usearch    with `index=True`: an HNSW graph of the items; position n in it is row n of items.parquet
+    vectors/manifest.json    what it is, of which model, and how well the index finds
+
+Vectors are fixed-size lists of float32. The dot product of a user's and an item's is the model's score, up to a
+constant for each user, which ranks nothing. An item bias is the last element of the items' vectors, beside a one in
+the users'.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from purerec import storing
+from purerec.errors import ConfigError, MissingExtraError, ScoreError, StoreError
+from purerec.interactions import F32
+from purerec.ranking import Factors, TopK, top_k
+
+if TYPE_CHECKING:
+    from purerec.models.base import Recommender
+
+WITH_VECTORS = (
+    "itempop", "coclustering", "svd", "nmf", "pmf", "ials", "bpr", "lambdafm", "graphgan", "irgan", "cfgan", "gmf",
+    "pugmf", "pure",
+)  # fmt: skip
+"""Models whose score is a dot product, at least with their default settings"""
+
+ITEMS, USERS, INDEX = "items.parquet", "users.parquet", "items.usearch"
+CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 64
+"""Of HNSW: links of an item, and how many candidates are kept while building and while searching"""
+SAMPLE = 1000
+"""Users whose lists are compared with exact ones"""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    path: Path
+    users: int
+    items: int
+    dim: int
+    recall: float | None
+    """Share of the exact ten best that the index finds, over a sample of users; None without an index"""
+
+
+def vectors(model: Recommender) -> tuple[F32, F32]:
+    """(n_users, dim) and (n_items, dim), whose dot product is the score up to a constant for each user."""
+    model._need_fit()
+    parts = model.factors()
+    if parts is None:
+        why = "with these settings " if model.name in WITH_VECTORS else ""
+        raise ConfigError(
+            f"{model.name} {why}has no vectors: its score is no dot product; models that have them are "
+            f"{', '.join(WITH_VECTORS)}"
+        )
+    users, items = (np.ascontiguousarray(side, dtype=np.float32) for side in (parts.users, parts.items))
+    if parts.item_bias is not None:
+        users = np.column_stack([users, np.ones(len(users), dtype=np.float32)])
+        items = np.column_stack([items, parts.item_bias.astype(np.float32)])
+    if not (np.isfinite(users).all() and np.isfinite(items).all()):
+        raise ScoreError(f"{model.name} has vectors that are not finite; fit it again with a lower learning_rate")
+    return users, items
+
+
+def export_vectors(model: Recommender, path: str | os.PathLike[str], *, index: bool = False) -> Exported:
+    """Write users' and items' vectors, and with `index` a graph for approximate search (extra `ann`), to a folder."""
+    if index:
+        _usearch()  # before the work, not after
+    storing.check_target(path)
+    users, items = vectors(model)
+    from purerec import __version__
+
+    recall, about = None, None
+    with storing.new_folder(path) as work:
+        _table(model.items.ids, model.labels, items).write_parquet(work / ITEMS)
+        _table(model.users.ids, None, users).write_parquet(work / USERS)
+        if index:
+            graph = _build(items)
+            recall = measure_recall(graph, users, items)
+            graph.save(str(work / INDEX))
+            about = {"file": INDEX, "sha256": _sha256(work / INDEX), "recall@10": recall, "metric": "inner product"}
+        manifest = {
+            "format": storing.FORMAT,
+            "kind": "vectors",
+            "purerec": __version__,
+            "model": model.name,
+            "fitted_on": model.fitted_on,
+            "dim": items.shape[1],
+            "score": "dot product of a user's and an item's vector, up to a constant for each user",
+            "index": about,
+        }
+        (work / storing.MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    return Exported(Path(path), len(users), len(items), items.shape[1], recall)
+
+
+def _table(ids: pl.Series, labels: pl.Series | None, rows: F32) -> pl.DataFrame:
+    columns = [ids.alias("id")] + ([] if labels is None else [labels.alias("label")])
+    vector = pl.Series("vector", rows, dtype=pl.Array(pl.Float32, rows.shape[1]))
+    return pl.DataFrame([*columns, vector])
+
+
+# ---------------------------------------------------------------------- approximate search
+
+
+class ItemIndex:
+    """The graph of an exported folder, and the ids of what is in it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        folder = Path(path)
+        about = storing.read_manifest(folder, kind="vectors")
+        if about["index"] is None:
+            raise StoreError(f"{folder} has no index; export it again with --index (or index=True)")
+        library = _usearch()
+        file = folder / about["index"]["file"]
+        try:
+            damaged = _sha256(file) != about["index"]["sha256"]
+            items = pl.read_parquet(folder / ITEMS)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise StoreError(f"{folder} cannot be read ({error}); export it again") from None
+        if damaged:
+            raise StoreError(f"{file} is damaged (its checksum differs from the manifest's); export it again")
+        self._graph = library.restore(str(file))
+        self.dim = int(about["dim"])
+        self.ids = items["id"]
+        self.labels = items["label"] if "label" in items.columns else None
+
+    def search(self, users: F32, k: int = 10) -> TopK:
+        """The k best items of each user vector (n, dim), as positions in `ids`, with their scores."""
+        rows = np.atleast_2d(np.asarray(users, dtype=np.float32))
+        if rows.shape[1] != self.dim:
+            raise ConfigError(f"the index has vectors of {self.dim} numbers, not of {rows.shape[1]}")
+        if k < 1:
+            raise ConfigError(f"k must be at least 1, not {k!r}")
+        return _search(self._graph, rows, min(k, len(self.ids)))
+
+
+def search_index(path: str | os.PathLike[str], users: F32, k: int = 10) -> pl.DataFrame:
+    """The k best items of each user vector (n, dim), approximately: a table of query, item, (label), score, rank.
+
+    `path` is a folder that was exported with an index; `users` are vectors as in its users.parquet. To ask more
+    than once, keep an `ItemIndex`.
+    """
+    index = ItemIndex(path)
+    found = index.search(users, k)
+    n, width = found.items.shape
+    flat = found.items.ravel()
+    there = flat >= 0
+    columns: dict[str, Any] = {
+        "query": np.repeat(np.arange(n), width)[there],
+        "item": index.ids.gather(flat[there]),
+    }
+    if index.labels is not None:
+        columns["label"] = index.labels.gather(flat[there])
+    columns["score"] = found.scores.ravel()[there]
+    columns["rank"] = np.tile(np.arange(1, width + 1, dtype=np.int32), n)[there]
+    return pl.DataFrame(columns)
+
+
+def _build(items: F32) -> Any:
+    """The graph of the items, made equally long.
+
+    A graph that links items by inner product loses the short ones, since the long are near to all. With one more
+    element that makes all of them equally long, the order by inner product is that by distance, for which such graphs
+    are made; users have a zero there, so that scores stay as they are (Bachrach et al. 2014).
+    """
+    squared = np.einsum("nd,nd->n", items, items)
+    rest = np.sqrt(np.maximum(squared.max() - squared, 0))
+    library = _usearch()
+    graph = library(
+        ndim=items.shape[1] + 1,
+        metric="ip",
+        dtype="f32",
+        connectivity=CONNECTIVITY,
+        expansion_add=EXPANSION_ADD,
+        expansion_search=EXPANSION_SEARCH,
+    )
+    graph.add(np.arange(len(items), dtype=np.uint64), np.column_stack([items, rest]))
+    return graph
+
+
+def _search(graph: Any, users: F32, k: int) -> TopK:
+    queries = np.column_stack([users, np.zeros(len(users), dtype=np.float32)])
+    found = graph.search(queries, k)
+    if len(queries) == 1:  # of one query, what was found is a single list without its length
+        keys, distances, counts = found.keys[None], found.distances[None], np.array([len(found.keys)])
+    else:
+        keys, distances, counts = found.keys, found.distances, found.counts
+    missing = np.arange(keys.shape[1]) >= counts[:, None]
+    scores = np.where(missing, -np.inf, 1 - distances).astype(np.float32)
+    return TopK(np.where(missing, -1, keys.astype(np.int64)).astype(np.int32), scores)
+
+
+def measure_recall(graph: Any, users: F32, items: F32, *, k: int = 10) -> float:
+    """The share of the exact k best that the graph finds, over at most `SAMPLE` users spread evenly."""
+    k = min(k, len(items))
+    some = users[np.unique(np.linspace(0, len(users) - 1, min(SAMPLE, len(users))).astype(np.int64))]
+    exact = top_k(_Dots(some, items), np.arange(len(some)), k)
+    found = _search(graph, some, k)
+    # By score, so that of two equally good items either will do.
+    worst = exact.scores[:, -1:]
+    return float(np.mean(found.scores >= worst - 1e-5 * np.maximum(1, np.abs(worst))))
+
+
+class _Dots:
+    name = "vectors"
+
+    def __init__(self, users: F32, items: F32) -> None:
+        self._factors = Factors(users, items)
+
+    def score(self, user_idx: Any, /) -> F32:
+        scores: F32 = self._factors.users[user_idx] @ self._factors.items.T
+        return scores
+
+    def factors(self) -> Factors:
+        return self._factors
+
+
+def _usearch() -> Any:
+    try:
+        from usearch.index import Index
+    except ImportError:
+        raise MissingExtraError("usearch", "ann", purpose="an index for approximate search") from None
+    return Index
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
