@@ -537,6 +537,7 @@ def test_the_test_part_is_never_looked_at(clicks, monkeypatch, tmp_path):
         (["--model", "svd", "--set", "dim=0"], "dim"),
         (["--model", "ease", "--settings", "nothing.toml"], "cannot read"),
         (["--model", "ease", "--protocol", "half"], "no protocol"),
+        (["--model", "ease", "--protocol", "as_published"], "defective"),
     ],
 )
 def test_wrong_use_is_told_in_one_line(clicks, arguments, said, monkeypatch, capsys):

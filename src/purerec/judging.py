@@ -74,6 +74,8 @@ class Task:
     def __post_init__(self) -> None:
         if parse(self.metric).needs_lists:
             raise ConfigError(f"{self.metric} says nothing about hits; choose a metric of ranks, such as P@5 or MRR")
+        if self.protocol == "as_published":
+            raise ConfigError("as_published is a defective protocol; choose settings by exact or sampled")
         for name, value in (("folds", self.n_folds), ("fresh folds", self.n_fresh)):
             if value < 1:
                 raise ConfigError(f"the number of {name} must be at least 1, not {value!r}")

@@ -43,7 +43,7 @@ def tune(
     data: DataArg,
     model: Annotated[str, typer.Option("--model", "--models", help="Names, separated by commas, or all.")],
     trials: Annotated[
-        int | None, typer.Option("--trials", help="Settings to try, for each model.  [default: 30]", min=1)
+        int | None, typer.Option("--trials", help="Settings to try, for each model; 30 if no time is given.", min=1)
     ] = None,
     minutes: Annotated[float | None, typer.Option("--minutes", help="Time to search, for each model.")] = None,
     metric: Annotated[str, typer.Option("--metric", help="What settings are chosen by.")] = "P@5",
@@ -54,7 +54,7 @@ def tune(
         Path | None, typer.Option("--settings", help="A settings file, tried right after the defaults.")
     ] = None,
     study: Annotated[
-        Path | None, typer.Option("--study", help="File for the trials, to go on from.  [default: in the cache]")
+        Path | None, typer.Option("--study", help="File for the trials, to go on from; else one in the cache.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the trials in the study file.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Settings file to write (TOML).")] = None,
