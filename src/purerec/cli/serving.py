@@ -42,7 +42,7 @@ def serve(
       purerec serve model
       purerec serve model --host 0.0.0.0 --port 80 --workers 2 --token-file token.txt
     """
-    from purerec.serving.server import is_loopback, read_token, serve
+    from purerec.serving.server import read_token, serve
     from purerec.serving.settings import AccessLog, Settings
 
     if access_log not in ("route", "path", "off"):
@@ -52,8 +52,6 @@ def serve(
         if origin != "*" and (not origin.startswith(("http://", "https://")) or origin.count("/") != 2):
             raise ConfigError(f"--cors takes an origin such as https://example.com, not {origin!r}")
     token = read_token(token_file)
-    if token is None and not is_loopback(host):
-        console.warn(f"{host} may be reached from other machines, and there is no token (--token-file)")
     if token is not None and len(token) < _WEAK:
         console.warn(f"the token is short: {_WEAK} random characters or more are hard to guess")
     serve(

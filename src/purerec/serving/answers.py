@@ -157,7 +157,7 @@ def known_items(loaded: Loaded, asked: Sequence[Id]) -> tuple[I32, list[str]]:
 def _candidates(loaded: Loaded, asked: Sequence[Id]) -> I32:
     known, unknown = known_items(loaded, asked)
     if unknown:
-        raise _unknown("item", unknown[0], "leave it out of `items`", status=422)
+        raise _unknown("item", unknown[0], "leave it out of `items`")
     return known
 
 
@@ -175,10 +175,10 @@ def _item(loaded: Loaded, item: Id) -> int:
     return found
 
 
-def _unknown(what: str, external: Id, remedy: str, *, status: int = 404) -> Problem:
+def _unknown(what: str, external: Id, remedy: str) -> Problem:
     text = str(external)
     shown = text if len(text) <= _SHOWN_OF_ID else text[:_SHOWN_OF_ID] + "..."
-    return Problem(status, f"unknown-{what}", f"{what} {shown!r} was not in training; {remedy}")
+    return Problem(404, f"unknown-{what}", f"{what} {shown!r} was not in training; {remedy}")
 
 
 def _cannot(error: ConfigError) -> Problem:

@@ -11,8 +11,10 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from purerec import __version__
 from purerec.serving import answers, problems, schemas
@@ -111,15 +113,25 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
+        headers = {} if error.status_code != 405 else {"allow": ", ".join(sorted(_methods(app, request.scope)))}
         kind, detail = {
             404: ("not-found", "there is nothing at this address; /openapi.json lists what there is"),
             405: ("method-not-allowed", f"{request.method} is not possible here"),
         }.get(error.status_code, ("refused", "the request was refused"))
-        return document(request, Problem(error.status_code, kind, detail, headers=error.headers))
+        return document(request, Problem(error.status_code, kind, detail, headers=headers))
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
         return document(request, problems.internal())  # the gate has it logged
+
+
+def _methods(app: FastAPI, scope: Any) -> set[str]:
+    """What is possible at an address, of all routes that have it."""
+    found: set[str] = set()
+    for route in app.routes:
+        if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return found
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -292,9 +304,14 @@ def _add_operating(app: FastAPI, service: Service) -> None:
             raise problems.not_ready()
         return json_response(b'{"status":"ok"}')
 
-    @app.get("/metrics", response_class=Response, responses={401: _errors()[401]}, tags=["operating"])
+    @app.get(
+        "/metrics",
+        response_class=PlainTextResponse,
+        responses={401: _errors()[401]},
+        tags=["operating"],
+        summary="Counters for Prometheus, of all workers together",
+    )
     async def metrics() -> Response:
-        """Counters for Prometheus, of all workers together."""
         text = service.metrics.text(service.holder.current, service.holder.since)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 

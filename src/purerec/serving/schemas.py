@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
 
 from purerec.serving.problems import Problem
 from purerec.serving.settings import Limits
@@ -12,10 +21,17 @@ from purerec.serving.settings import Limits
 _LIMITS = Limits()
 
 TextId = Annotated[str, Field(strict=True, max_length=_LIMITS.id_length, examples=["50"])]
-WholeId = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)]
-AnyId = TextId | WholeId
+
+
+def _whole(value: Any) -> Any:
+    """JSON does not tell 3.0 from 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WholeId = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1), BeforeValidator(_whole)]
+AnyId = Annotated[TextId | WholeId, Field(union_mode="left_to_right")]
 """Ids are strings; whole numbers are taken for ids that are such."""
-K = Annotated[StrictInt, Field(ge=1, le=_LIMITS.k)]
+K = Annotated[StrictInt, Field(ge=1, le=_LIMITS.k), BeforeValidator(_whole)]
 
 _STAR_WARS: dict[str, Any] = {"item": "50", "label": "Star Wars (1977)"}
 _RETURN: dict[str, Any] = {"item": "181", "label": "Return of the Jedi (1983)"}
@@ -40,7 +56,7 @@ class RecommendRequest(Request):
     """Items that may not be in the list; unknown ones are no error."""
     items: Annotated[list[AnyId], Field(min_length=1, max_length=_LIMITS.ids)] | None = None
     """The only items that may be in the list."""
-    explain: Annotated[StrictInt, Field(ge=0, le=_LIMITS.because)] = 0
+    explain: Annotated[StrictInt, Field(ge=0, le=_LIMITS.because), BeforeValidator(_whole)] = 0
     """How many reasons to give with each item."""
 
     model_config = ConfigDict(
@@ -74,7 +90,7 @@ class ExplainRequest(Request):
     """Items that the person liked."""
     item: AnyId
     """The item to explain."""
-    k: Annotated[StrictInt, Field(ge=1, le=_LIMITS.because)] = 5
+    k: Annotated[StrictInt, Field(ge=1, le=_LIMITS.because), BeforeValidator(_whole)] = 5
     """How many reasons."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"history": ["50", "181"], "item": "172", "k": 3}]})
@@ -223,8 +239,29 @@ class ModelAnswer(Answer):
     history: list[dict[str, Any]] | None
     """One record per epoch of training, if they were kept."""
     personalised: bool
+    """Whether different people may get different lists."""
     purerec: str
+    """Version of the package."""
     limits: dict[str, int]
+    """What one request may ask for."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "pure",
+                    "version": "0c1f5f0f4f3a",
+                    "fitted_on": {"name": "ml-100k", "users": 943, "items": 1682},
+                    "config": {"dim": 5},
+                    "metrics": {"P@5": 0.39},
+                    "history": [{"epoch": 1, "loss": 0.69}],
+                    "personalised": True,
+                    "purerec": "0.1.0",
+                    "limits": {"k": 500, "batch": 256, "history": 1000, "body_bytes": 1048576},
+                }
+            ]
+        }
+    )
 
 
 class ReloadAnswer(Answer):
@@ -233,9 +270,15 @@ class ReloadAnswer(Answer):
     previous: str
     changed: bool
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"model": "9dc689fe2606", "previous": "0c1f5f0f4f3a", "changed": True}]}
+    )
+
 
 class StatusAnswer(Answer):
     status: Literal["ok"]
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ok"}]})
 
 
 class FieldError(Answer):
@@ -267,9 +310,11 @@ def parse(kind: type[R], body: bytes) -> R:
 
 def invalid(found: list[tuple[tuple[Any, ...], str]]) -> Problem:
     """A request that does not fit its description; values of the request are not repeated."""
-    errors = [
-        {"where": ".".join(str(part) for part in where)[:200], "detail": message.removeprefix("Value error, ")[:300]}
-        for where, message in found[:10]
-    ]
+    told: dict[str, str] = {}
+    for parts, message in found[:20]:
+        # Pydantic names the kinds of id that it has tried, which nobody has asked for.
+        where = ".".join(str(part) for part in parts if not str(part).startswith(("constrained-", "function-")))
+        told.setdefault(where[:200], message.removeprefix("Value error, ")[:300])
+    errors = [{"where": where, "detail": detail} for where, detail in told.items()]
     first = errors[0]
     return Problem(422, "invalid-request", f"{first['where']}: {first['detail']}", errors=errors)

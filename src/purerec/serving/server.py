@@ -8,6 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
+from purerec import console
 from purerec.errors import ConfigError, MissingExtraError
 from purerec.serving.settings import Settings
 
@@ -31,6 +32,8 @@ def serve(
     except ImportError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", purpose="the service") from None
     listener = bind(host, port)
+    if settings.token is None and not is_loopback(host):
+        console.warn(f"{host} may be reached from other machines, and there is no token (--token-file)")
     address = listener.getsockname()
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]
 

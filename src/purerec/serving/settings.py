@@ -23,8 +23,8 @@ class Limits:
     """Items in `items` or `exclude`."""
     cells: int = 20_000
     """Items of all lists of a request together: people times k."""
-    explained: int = 200
-    """Explanations of a request: people times k, if `explain` is asked for."""
+    explained: int = 500
+    """The same, if reasons are asked for."""
     because: int = 20
     """Reasons of an explanation."""
     found: int = 100

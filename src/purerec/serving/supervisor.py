@@ -92,8 +92,8 @@ class Supervisor:
     def run(self) -> None:
         try:
             asyncio.run(self._run())
-        finally:
             self._log.write("stopped")
+        finally:
             self._log.close()
 
     async def _run(self) -> None:
@@ -253,6 +253,7 @@ class Supervisor:
     # ------------------------------------------------------------------ the end
 
     async def _drain(self) -> None:
+        self._listener.close()  # or connections would still be taken, by nobody
         members = list(self._members.values())
         for member in members:
             _signal(member.process, signal.SIGTERM)
