@@ -54,6 +54,7 @@ LAYERS = [
     {"fetching", "catalog", "theory", "validating", "evaluating"},
     {"comparing", "training", "reporting", "results"},
     {"explaining", "models"},
+    {"exporting", "update_quality"},
     {"experiments", "reproducing", "judging", "studies", "tuned", "tuning", "serving", "console"},
     {"cli"},
 ]

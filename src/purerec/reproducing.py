@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from purerec import __version__, catalog
+from purerec import __version__, catalog, update_quality
 from purerec.comparing import compare
 from purerec.errors import ConfigError
 from purerec.evaluating import Evaluation, evaluate
 from purerec.experiments import Plan, RunStore, compare_models, folder
 from purerec.models import make_model
 from purerec.splitting import Split, split
+from purerec.tuned import tuned_settings
 from purerec.world import make_world
 
 Tell = Callable[[str], None]
@@ -41,13 +42,15 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
     head = {"experiment": name, "title": spec["title"], "purerec": __version__, "seeds": seeds, "quick": quick}
     if spec.get("kind") == "exposure":
         return head | _exposure(spec, seeds, tell)
+    if spec.get("kind") == "updating":
+        return head | update_quality.reproduce(spec, seeds, tell)
     data = catalog.load(spec["data"])
     parts = split(data, spec["split"], n=spec.get("n"))
     if spec.get("kind") == "validation":
         return head | _validation(spec, parts, seeds, tell)
     found = compare_models(
         parts,
-        [_plan(line) for line in spec["models"]],
+        [_plan(line, spec["data"] if spec.get("tuned") else None) for line in spec["models"]],
         seeds=seeds,
         baseline=spec["baseline"],
         metric=spec["metric"],
@@ -59,9 +62,11 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
     return head | {"split": parts.describe(), "label": found.label} | found.to_dict()
 
 
-def _plan(line: Mapping[str, Any]) -> Plan:
+def _plan(line: Mapping[str, Any], tuned_for: str | None = None) -> Plan:
+    """A line of an experiment; in one with `tuned = true` its settings come on top of those found for the data."""
     model = line.get("model", line["name"])
-    settings = dict(line.get("settings", {}))
+    found = tuned_settings(tuned_for, model) if tuned_for is not None else {}
+    settings = found | dict(line.get("settings", {}))
     if "preset" in line:
         from purerec.models.pure import PURE
 

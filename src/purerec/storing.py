@@ -17,7 +17,8 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -69,25 +70,33 @@ def write_folder(
         "tensors_sha256": hashlib.sha256(payload).hexdigest(),
         **manifest,
     }
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise StoreError(f"cannot write to {target.parent}: {error.strerror or error}") from None
-    try:
+    with new_folder(target) as work:
         for name, content in {
             TENSORS: payload,
             **(files or {}),
             MANIFEST: (json.dumps(head, indent=2, ensure_ascii=False) + "\n").encode(),
         }.items():
             _write_synced(work / name, content)
+    return target
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder with a temporary name, to be filled; at the end it takes the place of `path`, if all went well."""
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise StoreError(f"cannot write to {target.parent}: {error.strerror or error}") from None
+    try:
+        yield work
         work.chmod(0o777 & ~_umask())
         _swap(work, target)
     except OSError as error:
         raise StoreError(f"cannot write {target}: {error.strerror or error}; nothing was changed") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return target
 
 
 def read_folder(path: str | os.PathLike[str], *, kind: str) -> Stored:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from purerec import __version__, console
-from purerec.cli import data, evaluating, fitting, recommending, serving, tuning
+from purerec.cli import data, evaluating, fitting, growing, recommending, serving, tuning
 from purerec.errors import PurerecError
 
 app = typer.Typer(
@@ -29,6 +29,8 @@ app.add_typer(data.app, name="data")
 for command in (
     fitting.models,
     fitting.fit,
+    growing.update,
+    growing.export,
     evaluating.evaluate,
     recommending.recommend,
     serving.serve,

@@ -16,9 +16,9 @@ from purerec.training import Game, History, Run, train
 
 Schedule = Literal["steps", "cosine", "constant"]
 
-_EPOCHS_TO_CONTINUE = 0.2
+_EPOCHS_TO_CONTINUE = 0.1
 """Epochs of an update, as a share of those of a fit"""
-_RATE_TO_CONTINUE = 0.3
+_RATE_TO_CONTINUE = 0.1
 """Learning rate of an update, as a share of that of a fit"""
 
 

@@ -98,7 +98,7 @@ def append(old: Vocabulary, new: Vocabulary) -> tuple[Vocabulary, I64]:
     if len(new) and old.is_integer != new.is_integer:
         kinds = ("integers", "text") if old.is_integer else ("text", "integers")
         raise DataError(
-            f"the model's {old.what} ids are {kinds[0]} (such as {old[0]!r}) and those of the new data are {kinds[1]} "
+            f"the model's {old.what} ids are {kinds[0]} (such as {old[0]!r}), those of the new data are {kinds[1]} "
             f"(such as {new[0]!r}); give ids of the same kind, or fit again with all data"
         )
     known = pl.DataFrame({"id": old.ids, "at": np.arange(len(old), dtype=np.int64)})
@@ -115,8 +115,8 @@ def _check(model: Recommender, epochs: int | None) -> None:
     model._need_fit()
     if isinstance(model, RatingModel) and model.config.target == "rating":
         raise ConfigError(
-            f"{model.name} with target='rating' cannot be updated: a fitted model keeps positives, not the ratings it "
-            "learned from; fit again with all ratings"
+            f"{model.name} with target='rating' cannot be updated: a fitted model keeps positives, not the ratings "
+            "that it learned from; fit again with all ratings"
         )
     if epochs is None:
         return
