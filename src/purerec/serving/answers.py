@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,20 +87,19 @@ def one_user(loaded: Loaded, user: str, k: int, *, exclude_seen: bool, explain: 
     """A known person's list, with what it rests on."""
     result = recommend_users(loaded, [user], k, exclude_seen=exclude_seen, explain=explain)[0]
     own = loaded.model.seen.row(_user(loaded, user))
-    return {**result, "history": named(loaded, own[:_HISTORY_SHOWN])}
+    return {**result, "history": named(loaded, own[:_HISTORY_SHOWN].tolist())}
 
 
 def similar(loaded: Loaded, item: str, k: int) -> Json:
     idx = _item(loaded, item)
-    return {"item": named(loaded, np.array([idx]))[0], "items": _list(loaded, loaded.model.top_similar(idx, k), 0)}
+    return {"item": named(loaded, [idx])[0], "items": _list(loaded, loaded.model.top_similar(idx, k), 0)}
 
 
 def find_items(loaded: Loaded, query: str, limit: int) -> Json:
     found = loaded.item_search.find(query, limit)
-    popularity = loaded.model.popularity()[found.idx].astype(np.int64).tolist()
-    items = [
-        {**entry, "popularity": count} for entry, count in zip(named(loaded, found.idx), popularity, strict=True)
-    ]
+    items = named(loaded, found.idx.tolist())
+    for entry, count in zip(items, loaded.model.popularity()[found.idx].tolist(), strict=True):
+        entry["popularity"] = int(count)
     return {"items": items, "total": found.total}
 
 
@@ -188,12 +187,10 @@ def _cannot(error: ConfigError) -> Problem:
 # ---------------------------------------------------------------------- values
 
 
-def named(loaded: Loaded, item_idx: Any) -> list[Json]:
+def named(loaded: Loaded, item_idx: Iterable[int]) -> list[Json]:
     """Ids and titles of some items."""
-    ids = loaded.model.items.take(item_idx).to_list()
-    labels = loaded.model.labels
-    titles = [None] * len(ids) if labels is None else labels.gather(item_idx).to_list()
-    return [{"item": str(i), "label": title} for i, title in zip(ids, titles, strict=True)]
+    ids, labels = loaded.item_ids, loaded.labels
+    return [{"item": ids[i], "label": labels[i]} for i in item_idx]
 
 
 def _there(top: TopK, row: int) -> list[int]:
@@ -201,8 +198,7 @@ def _there(top: TopK, row: int) -> list[int]:
 
 
 def _list(loaded: Loaded, top: TopK, row: int) -> list[Json]:
-    items = top.items[row][top.items[row] >= 0]
-    entries = named(loaded, items)
+    entries = named(loaded, _there(top, row))
     for rank, (entry, score) in enumerate(zip(entries, top.scores[row].tolist(), strict=False), start=1):
         entry["score"] = short(score)
         entry["rank"] = rank
@@ -210,13 +206,13 @@ def _list(loaded: Loaded, top: TopK, row: int) -> list[Json]:
 
 
 def _because(loaded: Loaded, found: Explanation) -> list[Json]:
-    entries = named(loaded, found.item_idx)
+    entries = named(loaded, found.item_idx.tolist())
     return [{**entry, "share": short(share)} for entry, share in zip(entries, found.shares.tolist(), strict=True)]
 
 
 def _explained(loaded: Loaded, item_idx: int, found: Explanation, unknown: list[str]) -> Json:
     return {
-        **named(loaded, np.array([item_idx]))[0],
+        **named(loaded, [item_idx])[0],
         "score": short(found.score),
         "method": found.method,
         "text": found.text,

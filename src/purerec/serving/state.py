@@ -20,6 +20,7 @@ import numpy as np
 
 from purerec.errors import PurerecError, StoreError
 from purerec.models import restore_model
+from purerec.serving.names import Names
 from purerec.serving.search import ItemSearch, UserSearch
 from purerec.storing import Snapshot, take_snapshot
 
@@ -37,6 +38,8 @@ class Loaded:
     model: Recommender
     manifest: dict[str, Any]
     version: str
+    item_ids: Names
+    labels: Names
 
     @cached_property
     def item_search(self) -> ItemSearch:
@@ -71,8 +74,14 @@ class Loaded:
 def load(snapshot: Snapshot, where: str) -> Loaded:
     """A model from a snapshot, warmed up."""
     try:
-        model = restore_model(snapshot.map(), where)
-        loaded = Loaded(model, snapshot.manifest, version_of(snapshot.manifest))
+        stored = snapshot.map()
+        loaded = Loaded(
+            restore_model(stored, where),
+            snapshot.manifest,
+            version_of(snapshot.manifest),
+            Names("item.ids", stored.tensors),
+            Names("item.labels", stored.tensors),
+        )
         loaded.warm_up()
     except PurerecError:
         raise

@@ -155,6 +155,7 @@ function askForToken(problem) {
   byId("token-error").textContent = problem;
   if (form.hidden) {
     form.hidden = false;
+    byId("main").classList.add("locked");
     byId("token").focus();
   }
 }
@@ -165,5 +166,6 @@ byId("token-form").addEventListener("submit", (event) => {
   token = byId("token").value.trim();
   byId("token").value = "";
   byId("token-form").hidden = true;
+  byId("main").classList.remove("locked");
   again();
 });

@@ -24,8 +24,8 @@ async function loadModel() {
   }
 }
 
-function show() {
-  const state = readState();
+/** The view that the address names, still without anything from the service in it. */
+function arrange(state) {
   const changed = shown !== state.view;
   for (const view of document.querySelectorAll(".view")) view.hidden = view.id !== `view-${state.view}`;
   for (const link of document.querySelectorAll("nav a")) {
@@ -39,12 +39,19 @@ function show() {
     scrollTo(0, 0);
   }
   shown = state.view;
+}
+
+async function show() {
+  const state = readState();
+  arrange(state);
   if (state.view === "likes") return showLikes(state, model);
   if (state.view === "user") return showUser(state, model);
+  await loadModel(); // another may have taken its place since
   return showModel(model);
 }
 
 async function start() {
+  arrange(readState());
   await loadModel();
   await show();
 }

@@ -42,10 +42,10 @@ function marked(name, text) {
 
 /** Like an item, or take that back. */
 function toggle(item) {
-  const { items } = readState();
+  const { items, similar } = readState();
   const liked = items.includes(item);
   announce(liked ? `Removed ${titleOf(item)}.` : `You like ${titleOf(item)}.`);
-  go({ view: "likes", items: liked ? items.filter((other) => other !== item) : [...items, item] });
+  go({ view: "likes", items: liked ? items.filter((other) => other !== item) : [...items, item], similar });
 }
 
 byId("liked-clear").addEventListener("click", () => {

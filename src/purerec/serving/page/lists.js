@@ -6,6 +6,7 @@ import { adjust, readState } from "./state.js";
 import { hasTitle, learn, titleOf } from "./titles.js";
 
 const SIMILAR_SHOWN = 6;
+const REASON_SIGNS = 80;
 const MOVE_MS = 260;
 
 /** A list in `box`. `because` begins the sentence with the reasons; `like(item)` is left out where nobody can like. */
@@ -98,7 +99,7 @@ export class List {
       `${this.because} `,
       ...positive.map((reason, index) => [
         index === 0 ? null : index === positive.length - 1 ? " and " : ", ",
-        title(titleOf(String(reason.item)), "reason"),
+        reasonTitle(titleOf(String(reason.item))),
       ]),
     );
   }
@@ -182,6 +183,12 @@ export class List {
       if (by !== 0) row.animate(frames, { duration: MOVE_MS, easing: "cubic-bezier(.2,.7,.3,1)" });
     }
   }
+}
+
+/** A title within a sentence: very long ones are cut there, and whole where the item itself is shown. */
+function reasonTitle(name) {
+  const signs = [...name];
+  return title(signs.length > REASON_SIGNS ? `${signs.slice(0, REASON_SIGNS).join("")}…` : name, "reason");
 }
 
 /** What has happened to an item since the list before: new, or moved by so many places. */
