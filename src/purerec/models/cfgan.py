@@ -31,7 +31,7 @@ from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.base import State
 from purerec.models.checks import need_positives
 from purerec.models.epochs import EpochConfig, EpochModel, Schedule, scheduled
-from purerec.models.factor_model import fold_in_pairwise
+from purerec.models.folding import Folding, PairwiseFolding
 from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
 from purerec.ranking import Factors
 from purerec.training import Record, Run
@@ -143,17 +143,32 @@ class CFGAN(EpochModel):
             scores = n["out_weight"][user_idx] @ n["hidden"].T + n["out_bias"][user_idx, None]
         return scores
 
-    def _score_history(self, item_idx: I32) -> F32:
+    def _folding(self) -> Folding:
         """User-based: the generator on the history. Item-based, where the output has no unit for a new person: the
-        weights of such a unit, fitted to the history over the items' hidden layer (`fold_in_pairwise`)."""
+        weights of such a unit, fitted to the history over the items' hidden layer."""
         n = self._params
         if self.config.based == "user":
-            hidden = np.tanh(n["in_weight"][:, item_idx].sum(1) + n["in_bias"])
-            scores: F32 = n["out_weight"] @ hidden + n["out_bias"]
-        else:
-            no_bias = np.zeros(len(n["hidden"]), np.float32)
-            scores = n["hidden"] @ fold_in_pairwise(n["hidden"], no_bias, item_idx, _FOLD_REGULARIZATION)
-        return scores
+            return NetworkFolding(n["in_weight"], n["in_bias"])
+        return PairwiseFolding(n["hidden"], None, _FOLD_REGULARIZATION)
+
+
+class NetworkFolding:
+    """A person's vector is the generator's hidden layer, tanh of a sum over their items."""
+
+    def __init__(self, weight: F32, bias: F32) -> None:
+        self._weight, self._bias = weight, bias
+
+    def vector(self, history: I32) -> F32:
+        found: F32 = np.tanh(self._weight[:, history].sum(1) + self._bias)
+        return found
+
+    def parts(self, history: I32, vector: F32) -> F32 | None:
+        """tanh(a) = a * (tanh(a) / a): with the ratio held, each item and the bias have their part of the sum."""
+        own = self._weight[:, history].T
+        before = own.sum(0) + self._bias
+        small = np.abs(before) < 1e-6
+        found: F32 = own * np.where(small, np.float32(1), np.tanh(before) / np.where(small, np.float32(1), before))
+        return found
 
 
 class CFGANGame:

@@ -28,6 +28,7 @@ from purerec.compiled import Scalar, kernel
 from purerec.interactions import F32, I32, I64, Interactions, Mask
 from purerec.models.base import State
 from purerec.models.checks import need_positives
+from purerec.models.folding import Folding
 from purerec.models.ratings import (
     RatingConfig,
     RatingModel,
@@ -134,7 +135,10 @@ class CoClustering(RatingModel):
         found: F32 = p["block"][p["user_cluster"][user_idx], p["item_cluster"][item_idx]]
         return found + p["user_offset"][user_idx] + p["item_offset"][item_idx]
 
-    def _score_history(self, item_idx: I32) -> F32:
+    def _folding(self) -> Folding:
+        return ClusterFolding(self)
+
+    def _best_cluster(self, item_idx: I32) -> int:
         """The cluster in which the person's items, and their expected draw of others, are predicted best."""
         p, n = self._params, len(self._params["item_cluster"])
         weight, value = np.zeros(n), np.zeros(n)
@@ -144,8 +148,11 @@ class CoClustering(RatingModel):
         rows = p["block"][:, p["item_cluster"]] + p["item_offset"]
         if self.config.target == "binary":  # what they rate on average is not known from what they like
             rows = rows + ((weight @ value) / weight.sum() - p["user_average"])[:, None]
-        scores: F32 = rows[np.argmin((rows - value) ** 2 @ weight)].astype(np.float32)
-        return scores
+        return int(np.argmin((rows - value) ** 2 @ weight))
+
+    def _item_weights(self, item_idx: int) -> F32 | None:
+        """Items of one cluster cannot be told apart by it: who liked them says more."""
+        return self._common(item_idx)
 
     def _state(self) -> State:
         return super()._state() | self._params
@@ -153,6 +160,21 @@ class CoClustering(RatingModel):
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
         self._params = {name: array for name, array in state.items() if name != "scale"}
+
+
+class ClusterFolding:
+    """A person's vector is 1 at their cluster, of which no single item of theirs has a part."""
+
+    def __init__(self, model: CoClustering) -> None:
+        self._model = model
+
+    def vector(self, history: I32) -> F32:
+        found = np.zeros(len(self._model._params["block"]), dtype=np.float32)
+        found[self._model._best_cluster(history)] = 1
+        return found
+
+    def parts(self, history: I32, vector: F32) -> F32 | None:
+        return None
 
 
 class Problem:

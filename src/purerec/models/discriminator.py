@@ -12,11 +12,12 @@ import numpy as np
 from pydantic import Field
 
 from purerec.engines.game import Engine, GameSettings, Params
+from purerec.engines.negatives import Negatives
 from purerec.errors import ConfigError
 from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.base import Config, State
 from purerec.models.epochs import EpochConfig, EpochModel, Schedule, mean_norms, scheduled
-from purerec.models.folding import fold_in
+from purerec.models.folding import Folding, LogisticFolding, Risk
 from purerec.models.sizes import DIM, default_dim
 from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.ranking import Factors
@@ -40,6 +41,11 @@ class DiscriminatorConfig(EpochConfig):
     unlabeled: Literal["per_user", "global", "popularity"] = "per_user"
     """Where they come from. per_user: unobserved items of the positive's user; global: all unobserved pairs alike;
     popularity: of the positive's user, in proportion to popularity."""
+    negatives: Negatives = "uniform"
+    """uniform: unlabeled pairs as they are drawn, which is what the PU risk is about; dns: of `candidates` items for a
+    user the one with the highest score; drns: one of them at random, in proportion to exp(score) (section 4.2)."""
+    candidates: int = Field(default=10, ge=1, le=1000)
+    """Items that dns and drns choose from."""
     epochs: int = Field(default=90, ge=0, le=100_000)
     """Passes over the positives."""
     batch_size: int = Field(default=256, ge=1, le=1_000_000)
@@ -50,8 +56,9 @@ class DiscriminatorConfig(EpochConfig):
     """cosine: the rate falls to zero; steps: a fifth of it after two thirds of the epochs, a twenty-fifth after eight
     ninths."""
     regularization: Annotated[float, Field(ge=0, le=1e6)] | None = None
-    """L2 on the embeddings of sampled pairs, relative to the weight of a positive. None: 0.65 / sqrt(positives per
-    user), which is near the best on validation data of ML-100k, ML-1M and Yelp: sparser data needs more of it."""
+    """L2 on the embeddings of sampled pairs, relative to the weight of a positive. None: c / sqrt(positives per user)
+    with c = 0.65, rising to 0.9 with `dim` for the PU risk, which is near the best on validation data of ML-100k,
+    ML-1M and Yelp: sparser data and more dimensions need more of it."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Deviation of the random start of the embeddings."""
     epsilon: float = Field(default=1e-8, gt=0, le=1)
@@ -70,10 +77,11 @@ class DiscriminatorConfig(EpochConfig):
     }
 
 
-def usual_regularization(positives: Csr) -> float:
-    """L2, if nobody says: 0.65 / sqrt(positives per user)."""
+def usual_regularization(positives: Csr, dim: int | None = None) -> float:
+    """L2, if nobody says: c / sqrt(positives per user). With few dimensions the narrowness itself regularizes."""
     active = int((positives.counts > 0).sum())
-    return 0.65 / math.sqrt(len(positives) / active) if active else 0.0
+    share = 1 - math.exp(-max(0, (dim or 5) - 5) / 16)
+    return (0.65 + 0.27 * share) / math.sqrt(len(positives) / active) if active else 0.0
 
 
 class DiscriminatorModel(EpochModel):
@@ -106,6 +114,8 @@ class DiscriminatorModel(EpochModel):
             risk=self._risk(),
             prior=config.prior,
             unlabeled=config.unlabeled,
+            negatives=config.negatives,
+            candidates=config.candidates,
             unlabeled_per_epoch=self._unlabeled_per_epoch(len(positives)),
             batch_size=config.batch_size,
             regularization=self._regularization(positives),
@@ -123,7 +133,9 @@ class DiscriminatorModel(EpochModel):
     def _regularization(self, positives: Csr) -> float:
         if self.config.regularization is not None:
             return self.config.regularization
-        return usual_regularization(positives)
+        # The PN risk holds large scores back by itself; the linear positive term of the PU risk does not.
+        dim = None if self.risk == "pn" else self.config.dim or default_dim(positives.shape[0])
+        return usual_regularization(positives, dim)
 
     def _risk(self) -> Literal["pu", "nnpu", "pn"]:
         return self.risk
@@ -174,19 +186,33 @@ class DiscriminatorModel(EpochModel):
         scores += shift
         return scores
 
-    def _score_history(self, item_idx: I32) -> F32:
-        parts = self.factors()
+    def _folding(self) -> Folding | None:
+        """The risk that the model was trained with; `nnpu` as `pu`, from which it differs for overfitted models."""
+        parts, p = self.factors(), self._params
         if parts is None:
             raise ConfigError(f"{self.name} with a network as scorer cannot recommend for new people; use fm")
-        # e_u enters phi through the relation: solved for in the space in which phi is a plain dot product.
-        return fold_in(
+        prior, is_pn = self.config.prior, self.risk == "pn"
+        n, n_items = len(self.seen), len(self.items)
+        draw = np.full(n_items, 1 / n_items)
+        if self.config.unlabeled == "popularity":
+            draw = self.popularity().astype(np.float64) / n
+
+        def kappa(n_own: int) -> float:
+            if self.config.unlabeled != "global":
+                return 1.0  # as many draws as the person has positives, relative to all
+            return (n_items - n_own) / n_own * n / max(len(self.users) * n_items - n, 1)
+
+        risk = Risk((1 - prior) / prior if is_pn else 1 / prior, float(is_pn), self._regularization(self.seen), kappa)
+        some = np.linspace(0, len(self.users) - 1, min(len(self.users), 256)).astype(np.int64)
+        offset = p["bias"][0] + (0 if parts.item_bias is None else parts.item_bias) + np.zeros(n_items, np.float32)
+        return LogisticFolding(
             parts.items,
-            parts.item_bias,
-            item_idx,
-            bias=float(self._params["bias"][0]),
-            prior=self.config.prior,
-            regularization=self._regularization(self.seen),
-            scale=self._params.get("relation") if self.config.scorer == "gmf" else None,
+            offset,
+            risk,
+            draw=draw,
+            people=p["user"][some],
+            relation=p.get("relation"),
+            free_bias="user_bias" in p,
         )
 
     def _has_own_scorer(self) -> bool:

@@ -23,6 +23,7 @@ from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Config, Recommender, State
 from purerec.models.checks import need_positives
 from purerec.models.spaces import Floats, SearchSpace
+from purerec.models.using import Person
 from purerec.training import Run
 
 _BLOCK = 1024
@@ -72,6 +73,14 @@ class EASE(Recommender):
     def _score_history(self, item_idx: I32) -> F32:
         scores: F32 = self._weights[item_idx].sum(axis=0)
         return scores
+
+    def _shares(self, person: Person, target_idx: int) -> F32 | None:
+        shares: F32 = self._weights[person.item_idx, target_idx]
+        return shares
+
+    def _item_weights(self, item_idx: int) -> F32 | None:
+        weights: F32 = self._weights[item_idx]
+        return weights
 
     def _state(self) -> State:
         return {"weights": self._weights}

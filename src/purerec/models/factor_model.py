@@ -6,22 +6,18 @@ score(u, i) = e_u.q_i + b_i
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from purerec.engines.pairwise import PairwiseEngine, PairwiseSettings
-from purerec.interactions import F32, I32, Csr, Interactions
+from purerec.interactions import Csr, Interactions
 from purerec.models.base import State
 from purerec.models.epochs import EpochConfig, EpochModel, Fitting, Schedule, mean_norms, scheduled
+from purerec.models.folding import Folding, PairwiseFolding
 from purerec.models.sizes import DIM, default_dim
 from purerec.models.spaces import Floats, Ints, SearchSpace
-from purerec.randomness import generator
 from purerec.training import Record, Run
-
-_FOLD_PAIRS = 20_000
-_FOLD_STEPS = 30
 
 
 class FactorConfig(EpochConfig):
@@ -72,11 +68,16 @@ class FactorModel(EpochModel):
         """The rate of an epoch under the schedule."""
         return scheduled(self.config.schedule, self.config.learning_rate, number, self.config.epochs)
 
-    def _score_history(self, item_idx: I32) -> F32:
+    def _folding(self) -> Folding:
+        """By the risk of BPR, with the negatives that the model was trained with, or others as hard."""
         p = self._params
-        vector = fold_in_pairwise(p["item"], p["item_bias"], item_idx, self.config.regularization)
-        scores: F32 = p["item"] @ vector + p["item_bias"]
-        return scores
+        return PairwiseFolding(
+            p["item"], p["item_bias"], self.config.regularization, candidates=self._hard_negatives()
+        )
+
+    def _hard_negatives(self) -> int:
+        """Of how many random items the best one is the negative."""
+        return 1 if getattr(self.config, "negatives", None) == "uniform" else getattr(self.config, "candidates", 1)
 
 
 class PairwiseGame:
@@ -99,39 +100,3 @@ class PairwiseGame:
 
     def restore(self, state: State, number: int) -> None:
         self.engine.restore(state)
-
-
-def fold_in_pairwise(items: F32, bias: F32, history: I32, regularization: float) -> F32:
-    """(dim,) the vector of a person who was not in training: the risk of BPR, minimised with the items fixed.
-
-        min_e  mean_{i in history, j not} softplus(-(e.(q_i - q_j) + b_i - b_j)) + reg/2 |e|^2
-
-    Convex; a few steps of Newton's method. Of long histories and large catalogues an even sample is taken.
-    """
-    rng = generator(0, "folding")
-    others = np.setdiff1d(np.arange(len(items)), history)
-    if not len(others):
-        return np.zeros(items.shape[1], np.float32)
-    liked = history if len(history) <= 100 else rng.choice(history, 100, replace=False)
-    n_others = min(len(others), max(1, _FOLD_PAIRS // len(liked)))
-    others = rng.choice(others, n_others, replace=False)
-    differ = (items[liked][:, None, :] - items[others][None, :, :]).reshape(-1, items.shape[1]).astype(np.float64)
-    offset = (bias[liked][:, None] - bias[others][None, :]).ravel().astype(np.float64)
-    penalty = max(regularization, 1e-3)
-    vector = np.zeros(items.shape[1])
-
-    def value(e: Any) -> float:
-        return float(np.logaddexp(0, -(differ @ e + offset)).mean() + 0.5 * penalty * e @ e)
-
-    current = value(vector)
-    for _ in range(_FOLD_STEPS):
-        slope = 0.5 * (1 - np.tanh(0.5 * (differ @ vector + offset)))
-        gradient = -(slope @ differ) / len(differ) + penalty * vector
-        curve = (differ.T * (slope * (1 - slope))) @ differ / len(differ) + penalty * np.eye(len(vector))
-        step, rate = np.linalg.solve(curve, gradient), 1.0
-        while (after := value(vector - rate * step)) > current and rate > 1e-8:
-            rate /= 2
-        if current - after < 1e-10 * abs(current) + 1e-12:
-            break
-        vector, current = vector - rate * step, after
-    return vector.astype(np.float32)

@@ -31,6 +31,7 @@ from purerec.engines.vectors import LANES, load, splat, store, total
 from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.checks import need_positives
 from purerec.models.epochs import EpochConfig, EpochModel, with_strangers
+from purerec.models.folding import Folding, SquaredFolding
 from purerec.models.sizes import DIM, default_dim
 from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.randomness import generator
@@ -85,14 +86,14 @@ class IALS(EpochModel):
         fitting = Alternation(self.config, need_positives(train), seed)
         self._train(fitting, train, valid, seed, run, remedy="raise regularization")
 
-    def _score_history(self, item_idx: I32) -> F32:
-        """The person's vector in closed form, with the items fixed."""
-        items = self._params["item"].astype(np.float64)
-        alpha = float(self._params["alpha"][0])
-        penalty = _penalty(self.config, alpha, np.array([len(item_idx)]), len(items))
-        own = items[item_idx]
-        system = own.T @ own + alpha * (items.T @ items) + penalty * np.eye(items.shape[1])
-        return (items @ np.linalg.solve(system, own.sum(axis=0))).astype(np.float32)
+    def _folding(self) -> Folding:
+        """Closed form: the step for users, with the items fixed."""
+        items, alpha = self._params["item"], float(self._params["alpha"][0])
+        return SquaredFolding(
+            items,
+            weight=lambda n: alpha,
+            penalty=lambda n: float(_penalty(self.config, alpha, np.array([n]), len(items))[0]),
+        )
 
 
 class Alternation:

@@ -24,6 +24,7 @@ from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Config, Recommender, State
 from purerec.models.checks import need_positives
 from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
+from purerec.models.using import Person
 from purerec.training import Run
 
 _BLOCK_MB = 16
@@ -89,6 +90,14 @@ class ItemKNN(Recommender):
 
     def _score_history(self, item_idx: I32) -> F32:
         return np.asarray(self._near[item_idx].sum(axis=0), dtype=np.float32)
+
+    def _shares(self, person: Person, target_idx: int) -> F32 | None:
+        shares: F32 = self._near[person.item_idx][:, [target_idx]].toarray()[:, 0]
+        return shares
+
+    def _item_weights(self, item_idx: int) -> F32 | None:
+        weights: F32 = self._near[[item_idx]].toarray()[0]
+        return weights
 
     def _state(self) -> State:
         near = self._near

@@ -14,6 +14,7 @@ import numpy as np
 
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Recommender, State
+from purerec.models.using import Person
 from purerec.ranking import Factors
 from purerec.training import Run
 
@@ -32,6 +33,9 @@ class ItemPop(Recommender):
 
     def _score_history(self, item_idx: I32) -> F32:
         return self._counts
+
+    def _shares(self, person: Person, target_idx: int) -> F32 | None:
+        return np.zeros(len(person.item_idx), dtype=np.float32)
 
     def factors(self) -> Factors | None:
         # A user vector of width one and zero weight: the score is the item bias alone.

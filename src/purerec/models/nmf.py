@@ -84,14 +84,6 @@ class NMF(FactorRatingModel):
     def _penalty(self, n: float) -> float:
         return self.config.regularization * n
 
-    def _solve(self, system: F64, right: F64) -> F64:
-        from scipy.optimize import nnls
-
-        # |L'x - y|^2 with LL' = system and Ly = right is the same problem but for a constant.
-        lower = np.linalg.cholesky(system)
-        found: F64 = nnls(lower.T, np.linalg.solve(lower, right))[0]
-        return found
-
 
 class Multiplication:
     """One fit of NMF, as `training` wants it. Vectors are padded with zeros to whole vectors of the processor."""

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from purerec.interactions import F32, I32, I64
+from purerec.interactions import F32, I64
 from purerec.models.base import State
 from purerec.models.epochs import EpochConfig, EpochModel
+from purerec.models.folding import Folding, SquaredFolding
 from purerec.models.ratings import RatingConfig, RatingModel, unlabeled_weight
 
 F64 = npt.NDArray[np.float64]
@@ -47,28 +48,29 @@ class FactorRatingModel(EpochModel, RatingModel):
             scores += self._params["user_bias"][user_idx, None] + self._params["mean"]
         return scores
 
-    def _score_history(self, item_idx: I32) -> F32:
-        """By least squares over p_u (and the user's bias), with the items fixed and the draw in expectation."""
-        p = self._params
-        items = p["item"].astype(np.float64)
-        offset = np.zeros(len(items))
-        if "item_bias" in p:
-            items = np.column_stack([items, np.ones(len(items))])
-            offset = p["mean"][0] + p["item_bias"].astype(np.float64)
-        weight, value = np.zeros(len(items)), np.zeros(len(items))
-        if self.config.target == "binary":
-            weight[:] = unlabeled_weight(len(item_idx), len(items), self.config.unlabeled_ratio)
-        weight[item_idx], value[item_idx] = 1, self._scale[2]
-        system = (items.T * weight) @ items
-        system[np.diag_indices_from(system)] += self._penalty(weight.sum()) + 1e-9
-        return (items @ self._solve(system, items.T @ (weight * (value - offset))) + offset).astype(np.float32)
+    def _folding(self) -> Folding:
+        """Least squares over p_u (and the user's bias), with the items fixed and the draw in expectation."""
+        p, n_items, biased = self._params, len(self._params["item"]), "item_bias" in self._params
+
+        def weight(n: int) -> float:
+            if self.config.target == "rating":
+                return 0.0
+            return float(unlabeled_weight(n, n_items, self.config.unlabeled_ratio))
+
+        return SquaredFolding(
+            p["item"],
+            weight=weight,
+            penalty=lambda n: self._penalty(n + weight(n) * (n_items - n)),
+            own_weight=lambda n: 1 - weight(n),
+            own_target=float(self._scale[2]),
+            offset=p["mean"][0] + p["item_bias"] if biased else None,
+            free_bias=biased,
+            non_negative=self.name == "nmf",
+        )
 
     @abstractmethod
     def _penalty(self, n: float) -> float:
         """L2 on the vector of a person with n pairs."""
-
-    def _solve(self, system: F64, right: F64) -> F64:
-        return np.linalg.solve(system, right).astype(np.float64, copy=False)
 
     def _state(self) -> State:
         return EpochModel._state(self) | RatingModel._state(self)

@@ -35,6 +35,7 @@ from purerec.models.ratings import (
     unlabeled_weight,
 )
 from purerec.models.spaces import Floats, SearchSpace
+from purerec.models.using import Person
 from purerec.training import Run
 
 _BLOCK = 1024
@@ -109,15 +110,37 @@ class SlopeOne(RatingModel):
         return scores
 
     def _score_history(self, item_idx: I32) -> F32:
+        scores = self._averages(*self._person(item_idx), self._prior(self._scale[2:]))
+        found: F32 = scores[0]
+        return found
+
+    def _person(self, item_idx: I32) -> tuple[Any, Any]:
+        """Mask and targets (1, n_items) of a new person: the draw that one in training has, in expectation."""
         from scipy.sparse import csr_array
 
         n = self._targets.shape[1]
         weight, value = np.zeros((1, n), dtype=np.float32), np.zeros((1, n), dtype=np.float32)
-        if self.config.target == "binary":  # the draw that a person in training has, in expectation
+        if self.config.target == "binary":
             weight[:] = min(1.0, float(unlabeled_weight(len(item_idx), n, self.config.unlabeled_ratio)))
         weight[0, item_idx], value[0, item_idx] = 1, self._scale[2]
-        scores = self._averages(csr_array(weight), csr_array(value), self._prior(self._scale[2:]))
-        found: F32 = scores[0]
+        return csr_array(weight), csr_array(value)
+
+    def _shares(self, person: Person, target_idx: int) -> F32 | None:
+        """Own items' terms of the sum, divided by its weight; drawn zeros and shrinkage are the rest."""
+        own, target = person.item_idx, [target_idx]
+        if person.user_idx is None:
+            mask, targets = self._person(own)
+        else:
+            mask, targets = self._mask[[person.user_idx]], self._targets[[person.user_idx]]
+        by_item, targets_by_item = self._by_item
+        fans, likes = by_item[target], targets_by_item[target]
+        common = (fans @ self._mask).toarray()[0]
+        common[target_idx] = 0
+        # What those who know both gave the target, above what they gave the own item.
+        slope = (likes @ self._mask - fans @ self._targets).toarray()[0]
+        weight = float((mask @ common)[0]) + self.config.shrinkage
+        value = targets.toarray()[0]
+        found: F32 = ((slope[own] + value[own] * common[own]) / max(weight, 1e-12)).astype(np.float32)
         return found
 
     def _predict(self, user_idx: I64, item_idx: I64) -> F32:

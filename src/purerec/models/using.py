@@ -21,6 +21,7 @@ import polars as pl
 from purerec.errors import ConfigError, DataError
 from purerec.explaining import Explanation, explanation
 from purerec.interactions import F32, I32, I64, Csr, Id, Vocabulary
+from purerec.models.folding import Folding
 from purerec.ranking import Factors, TopK, top_k, top_k_of_scores
 
 T = TypeVar("T")
@@ -63,19 +64,16 @@ class Usable(ABC):
         """User vectors, item vectors and item bias, if the score is their dot product; else None."""
         return None
 
-    def _fold_in(self, item_idx: I32) -> F32 | None:
-        """(dim,) a vector beside those of `factors().users`, for a person of whom only these items are known."""
+    def _folding(self) -> Folding | None:
+        """How to find the vector of a person who was not in training, if the score is a dot product."""
         return None
 
     def _score_history(self, item_idx: I32) -> F32:
-        """(n_items,) scores for such a person; models with `_fold_in` need not have it."""
+        """(n_items,) scores for a person of whom only these items are known, if there is no such way."""
         raise ConfigError(f"{self.name} cannot recommend for people who were not in training")
 
-    def _shares(self, item_idx: I32, target_idx: int, vector: F32 | None) -> F32 | None:
-        """(len(item_idx),) what each of a person's items adds to the score of another, if that can be said exactly.
-
-        `vector` is the person's, for models with factors.
-        """
+    def _shares(self, person: Person, target_idx: int) -> F32 | None:
+        """(n,) what each of a person's own items adds to the score of another, if that can be said exactly."""
         return None
 
     def _item_weights(self, item_idx: int) -> F32 | None:
@@ -189,8 +187,7 @@ class Usable(ABC):
         own = Csr(np.array([0, len(known)], dtype=np.int64), known, (1, n)) if exclude_seen else None
         candidates = self._candidates(items, exclude)
         k = min(self._checked(k), n)
-        vector = self._fold_in(known) if len(known) else None
-        parts = self._parts()
+        vector, parts = self._fold_in(known), self._parts()
         if vector is not None and parts is not None:
             one = Factors(vector[None, :], parts.items, parts.item_bias)
             return top_k(_Scorer(self.name, one, self.score), [0], k, excluded=own, candidates=candidates)
@@ -248,39 +245,52 @@ class Usable(ABC):
         who = self.users.index(user)
         target = self.items.index(item)
         parts = self._parts()
-        vector = None if parts is None else parts.users[who]
-        score = self._value(vector, target) if vector is not None else float(self._score(np.array([who]))[0, target])
-        return self._explanation(self.seen.row(who), target, vector, score, k)
+        person = Person(self.seen.row(who), who, None if parts is None else parts.users[who])
+        return self._explanation(person, target, k)
 
     def explain_for(self, history: Iterable[Id] | Id, item: Id, k: int = 5) -> Explanation:
         """The same for a person who was not in training."""
-        known, target = self._history(history), self.items.index(item)
-        return self.explain_history(known, target, k)
+        return self.explain_history(self._history(history), self.items.index(item), k)
 
     def explain_history(self, item_idx: I32, target_idx: int, k: int = 5) -> Explanation:
-        """The same by internal index."""
-        vector = self._fold_in(item_idx) if len(item_idx) else None
-        if vector is not None:
-            score = self._value(vector, target_idx)
-        else:
-            scores = self._score_history(item_idx) if len(item_idx) else self.popularity()
-            score = float(scores[target_idx])
-        return self._explanation(item_idx, target_idx, vector, score, k)
+        """The same by internal index; the history has each item once."""
+        return self._explanation(Person(item_idx, None, self._fold_in(item_idx)), target_idx, k)
 
-    def _value(self, vector: F32, target: int) -> float:
-        parts = self._parts()
-        assert parts is not None
-        bias = 0.0 if parts.item_bias is None else float(parts.item_bias[target])
-        return float(parts.items[target] @ vector) + bias
-
-    def _explanation(self, own: I32, target: int, vector: F32 | None, score: float, k: int) -> Explanation:
-        k = self._checked(k)
-        own = own[own != target]
-        shares = self._shares(own, target, vector) if len(own) else np.zeros(0, dtype=np.float32)
+    def _explanation(self, person: Person, target: int, k: int) -> Explanation:
+        own, score = person.item_idx, self._score_of(person, target)
+        shares: F32 | None = np.zeros(0, dtype=np.float32)
+        if len(own):
+            shares = self._shares(person, target)
+            if shares is None and (parts := self._parts_of(person)) is not None:
+                shares = parts @ self._vectors().items[target]
         exact = shares is not None
         if shares is None:
             shares = self._similarity(target)[own]
-        return explanation(self.items, self.labels, target, score, own, shares, k, exact=exact)
+        return explanation(self.items, self.labels, target, score, own, shares, self._checked(k), exact=exact)
+
+    def _score_of(self, person: Person, target: int) -> float:
+        """The score that a list would show."""
+        if person.vector is not None:
+            vectors = self._vectors()
+            bias = 0.0 if vectors.item_bias is None else float(vectors.item_bias[target])
+            return float(vectors.items[target] @ person.vector) + bias
+        if person.user_idx is not None:
+            return float(self._score(np.array([person.user_idx]))[0, target])
+        scores = self._score_history(person.item_idx) if len(person.item_idx) else self.popularity()
+        return float(scores[target])
+
+    def _parts_of(self, person: Person) -> F32 | None:
+        """(n, dim) what own items add to the person's vector. Remembered for the last one asked about, since reasons
+        are wanted for a whole list."""
+        folding = self._once("folding", self._folding)
+        if folding is None or person.vector is None:
+            return None
+        key = person.item_idx.tobytes(), person.vector.tobytes()
+        last = self._made.get("parts")
+        if last is None or last[0] != key:
+            last = self._made["parts"] = key, folding.parts(person.item_idx, person.vector)
+        found: F32 | None = last[1]
+        return found
 
     # ------------------------------------------------------------------ ids at the door, tables on the way out
 
@@ -336,11 +346,33 @@ class Usable(ABC):
     def _parts(self) -> Factors | None:
         return self._once("factors", self.factors)
 
+    def _vectors(self) -> Factors:
+        parts = self._parts()
+        assert parts is not None, "a person has a vector only in a model of factors"
+        return parts
+
+    def _fold_in(self, item_idx: I32) -> F32 | None:
+        """(dim,) the vector of a new person; None without one, or without a history."""
+        folding = self._once("folding", self._folding) if len(item_idx) else None
+        return None if folding is None else folding.vector(item_idx)
+
     def _once(self, name: str, make: Callable[[], T]) -> T:
         """Something that depends on the fitted state only. Two threads at worst make it twice."""
         if name not in self._made:
             self._made[name] = make()
         return cast("T", self._made[name])
+
+
+@dataclass(frozen=True, eq=False)
+class Person:
+    """Somebody whose score is to be explained."""
+
+    item_idx: I32
+    """(n,) their own items"""
+    user_idx: int | None
+    """None: not in training"""
+    vector: F32 | None
+    """(dim,) of a model of factors"""
 
 
 @dataclass(frozen=True)
