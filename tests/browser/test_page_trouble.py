@@ -192,6 +192,17 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+def test_skipping_to_the_content_keeps_the_state(movies: Service, open_page: OpenPage) -> None:
+    page = open_page(movies, "#/likes?item=50")
+    expect(rows(page)).to_have_count(10)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    assert page.url.endswith("#/likes?item=50")
+    page.keyboard.press("Tab")
+    expect(page.locator("#item-search")).to_be_focused()
+
+
 def test_focus_can_be_seen_everywhere(movies: Service, open_page: OpenPage) -> None:
     page = open_page(movies, "#/likes?item=50&item=181")
     expect(rows(page)).to_have_count(10)

@@ -56,9 +56,10 @@ async function start() {
   await show();
 }
 
-addEventListener("hashchange", () => {
-  // The link that skips to the content is no state of ours.
-  if (location.hash !== "#main") show();
+addEventListener("hashchange", show);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address is the state, and this is none
+  byId("main").focus();
 });
 onBack(async () => {
   await start();

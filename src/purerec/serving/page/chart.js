@@ -13,7 +13,7 @@ const BOTTOM = 26;
 export function charts(history) {
   const names = [...new Set(history.flatMap(Object.keys))].filter((name) => name !== "epoch");
   const curves = names
-    .map((name) => ({ name, points: history.filter((record) => Number.isFinite(record[name])).map((record) => [record.epoch, record[name]]) }))
+    .map((name) => ({ name, points: pointsOf(history, name) }))
     .filter(({ points }) => points.length > 1);
   if (!curves.length) return null;
   const epochs = curves.flatMap(({ points }) => points.map(([epoch]) => epoch));
@@ -23,6 +23,10 @@ export function charts(history) {
   const rest = curves.filter(({ name }) => !isMain(name));
   if (!main.length || !rest.length) return row(curves);
   return [row(main), make("details", {}, make("summary", {}, `${rest.length} more curves`), row(rest))];
+}
+
+function pointsOf(history, name) {
+  return history.filter((record) => Number.isFinite(record[name])).map((record) => [record.epoch, record[name]]);
 }
 
 /** What is minimised and what is measured; the rest (norms, rates) is for who looks closer. */

@@ -10,7 +10,8 @@ import { hasTitle, learn, lookUp, titleOf } from "./titles.js";
 const SHOWN = 10;
 const REASONS = 3;
 
-const list = new List(byId("likes-list"), { because: "Because you liked", like: toggle, isLiked: (item) => readState().items.includes(item) });
+const isLiked = (item) => readState().items.includes(item);
+const list = new List(byId("likes-list"), { because: "Because you liked", like: toggle, isLiked });
 let shownFor = null; // the items that the list on the page is for
 
 const field = combobox(byId("item-search"), {
@@ -18,17 +19,18 @@ const field = combobox(byId("item-search"), {
   find: (text) => ({ path: "v1/items", query: { query: text, limit: 20 } }),
   options: (answer) => learn(answer.items),
   show: option,
-  choose: ({ item }) => (readState().items.includes(item) ? announce(`${titleOf(item)} is in your list already.`) : toggle(item)),
+  choose: ({ item }) => (isLiked(item) ? announce(`${titleOf(item)} is in your list already.`) : toggle(item)),
   nothing: (text) => (text ? `Nothing found for “${text}”.` : "There are no items."),
-  more: ({ total, items }) => (total > items.length ? `${count(items.length)} of ${plural(total, "title")}: type more to narrow down.` : ""),
+  more: ({ total, items }) =>
+    total > items.length ? `${count(items.length)} of ${plural(total, "title")}: type more to narrow down.` : "",
 });
 
 function option({ item, popularity }, text) {
-  const liked = readState().items.includes(item);
+  const aside = isLiked(item) ? [icon("check"), "liked"] : popularity ? [plural(popularity, "like")] : [];
   return [
     make("span", { class: "name" }, marked(titleOf(item), text), hasTitle(item) && make("span", { class: "id" }, item)),
-    liked ? make("span", { class: "aside" }, icon("check"), "liked") : popularity ? make("span", { class: "aside" }, plural(popularity, "like")) : null,
-  ].filter(Boolean);
+    make("span", { class: "aside" }, aside),
+  ];
 }
 
 /** A title with what was typed marked in it: beginnings of words, as the search of the service goes. */
@@ -60,7 +62,7 @@ export async function showLikes({ items }, model) {
   const changed = shownFor !== items.join("\n");
   list.busy(true);
   try {
-    await (items.length ? recommend(items, model) : popular(model));
+    await (items.length ? recommend(items, model) : popular());
     shownFor = items.join("\n");
     if (changed && items.length) announce(`${plural(list.ranks?.size ?? 0, "recommendation")} for what you like.`);
   } catch (error) {
@@ -74,7 +76,8 @@ export const refreshSearch = () => field.refresh();
 
 async function recommend(items, model) {
   const explain = model?.personalised === false ? 0 : REASONS;
-  const answer = await ask("list", "v1/recommend", { body: { history: items, k: Math.min(SHOWN, model?.limits?.k ?? SHOWN), explain } });
+  const k = Math.min(SHOWN, model?.limits?.k ?? SHOWN);
+  const answer = await ask("list", "v1/recommend", { body: { history: items, k, explain } });
   const [result] = answer.results;
   const unknown = new Set((result.unknown_items ?? []).map(String));
   for (const entry of result.items) learn(entry.because ?? []);
@@ -84,16 +87,18 @@ async function recommend(items, model) {
   else list.message("Nothing is left to recommend.");
 }
 
-async function popular(model) {
+async function popular() {
   const { items } = await ask("list", "v1/items", { query: { query: "", limit: SHOWN } });
   head("Popular with everybody", "Like something here or find it by its title, and the list becomes yours.");
   showUnknown(new Set());
   if (!items.length) list.message("The model has no items.");
-  else list.show(learn(items).map((entry) => ({ ...entry, note: entry.popularity ? `Liked by ${plural(entry.popularity, "user")}` : null })));
+  else list.show(learn(items).map((entry) => ({ ...entry, note: `Liked by ${plural(entry.popularity, "user")}` })));
 }
 
 function noteFor(result, unknown, items, model) {
-  if (model?.personalised === false) return "This model gives the same list to everybody; what you like is only left out of it.";
+  if (model?.personalised === false) {
+    return "This model gives the same list to everybody; what you like is only left out of it.";
+  }
   if (unknown.size === items.length) return "The model knows none of these items, so this is what is popular.";
   if (result.items.length && !result.items.some((entry) => entry.because?.length)) return "This model gives no reasons.";
   return "Changes as you like or remove items.";
@@ -107,7 +112,8 @@ function head(text, note) {
 function showUnknown(unknown) {
   const line = byId("liked-unknown");
   line.hidden = !unknown.size;
-  line.replaceChildren(unknown.size ? "Not known to the model, and left out: " : "", ...[...unknown].flatMap((item, index) => [index ? ", " : "", title(item)]), unknown.size ? "." : "");
+  const names = [...unknown].flatMap((item, index) => [index ? ", " : "", title(item)]);
+  line.replaceChildren("Not known to the model, and left out: ", ...names, ".");
   for (const chip of byId("liked-chips").children) chip.classList.toggle("unknown", unknown.has(chip.dataset.item));
 }
 
@@ -124,7 +130,11 @@ function showChips(items) {
         "li",
         { class: unknown.has(item) ? "chip unknown" : "chip", "data-item": item },
         title(titleOf(item)),
-        make("button", { type: "button", "aria-label": `Remove ${titleOf(item)}`, onclick: () => toggle(item), onkeydown: removeByKey }, icon("cross")),
+        make(
+          "button",
+          { type: "button", "aria-label": `Remove ${titleOf(item)}`, onclick: () => toggle(item), onkeydown: removeByKey },
+          icon("cross"),
+        ),
       ),
     ),
   );

@@ -52,7 +52,6 @@ export class List {
   }
 
   row(entry, index, before) {
-    const id = `${this.box.id}-${index}`;
     const name = titleOf(entry.item);
     return make(
       "li",
@@ -61,7 +60,13 @@ export class List {
       make(
         "div",
         { class: "what" },
-        make("h3", { id }, title(name), hasTitle(entry.item) && make("span", { class: "id" }, entry.item), moved(entry.item, index, before)),
+        make(
+          "h3",
+          {},
+          title(name),
+          hasTitle(entry.item) && make("span", { class: "id" }, entry.item),
+          moved(entry.item, index, before),
+        ),
         this.reasons(entry.because),
         entry.note ? make("p", { class: "reasons" }, entry.note) : null,
       ),
@@ -70,7 +75,14 @@ export class List {
         { class: "actions" },
         make(
           "button",
-          { type: "button", class: "quiet", "data-do": "similar", "aria-expanded": "false", "aria-label": `More like ${name}`, onclick: () => this.toggleSimilar(entry.item) },
+          {
+            type: "button",
+            class: "quiet",
+            "data-do": "similar",
+            "aria-expanded": "false",
+            "aria-label": `More like ${name}`,
+            onclick: () => this.toggleSimilar(entry.item),
+          },
           "More like this",
           icon("down"),
         ),
@@ -83,7 +95,14 @@ export class List {
     const liked = this.isLiked(item);
     return make(
       "button",
-      { type: "button", class: "button like", "data-do": "like", "aria-pressed": String(liked), "aria-label": `Like ${titleOf(item)}`, onclick: () => this.like(item) },
+      {
+        type: "button",
+        class: "button like",
+        "data-do": "like",
+        "aria-pressed": String(liked),
+        "aria-label": `Like ${titleOf(item)}`,
+        onclick: () => this.like(item),
+      },
       icon("heart"),
       liked ? "Liked" : "Like",
     );
@@ -131,12 +150,14 @@ export class List {
     try {
       const path = `v1/items/${encodeURIComponent(item)}/similar`;
       const items = learn((await ask("similar", path, { query: { k: SIMILAR_SHOWN } })).items);
-      const lines = items.map((entry) =>
-        make("li", {}, make("span", { class: "name" }, title(titleOf(entry.item))), this.like ? this.likeButton(entry.item) : null),
-      );
+      const lines = items.map((entry) => {
+        const name = make("span", { class: "name" }, title(titleOf(entry.item)));
+        return make("li", {}, name, this.like ? this.likeButton(entry.item) : null);
+      });
       const heading = make("p", { class: "similar-head" }, "Most like ", title(titleOf(item)));
       const focus = this.focused();
-      node.replaceChildren(heading, items.length ? make("ul", {}, lines) : make("p", { class: "hint" }, "Nothing is like it."));
+      const found = items.length ? make("ul", {}, lines) : make("p", { class: "hint" }, "Nothing is like it.");
+      node.replaceChildren(heading, found);
       this.refocus(focus);
       if (aloud) announce(`${items.length} items like ${titleOf(item)}.`);
     } catch (error) {
@@ -156,7 +177,8 @@ export class List {
     const row = this.box.contains(control) ? control.closest(".row") : null;
     if (!row) return null;
     const rows = [...this.box.querySelectorAll(".row")];
-    return { item: row.dataset.item, index: rows.indexOf(row), action: control.dataset.do, label: control.getAttribute("aria-label") };
+    const label = control.getAttribute("aria-label");
+    return { item: row.dataset.item, index: rows.indexOf(row), action: control.dataset.do, label };
   }
 
   /** To the same button of the same item; if the item has gone, to that of the one in its place. */
@@ -199,5 +221,6 @@ function moved(item, index, before) {
   if (was === index) return null;
   const by = Math.abs(was - index);
   const up = was > index;
-  return make("span", { class: `moved ${up ? "up" : "down"}` }, make("span", { "aria-hidden": "true" }, `${up ? "↑" : "↓"}${by}`), make("span", { class: "hidden-text" }, `${up ? "up" : "down"} ${by}`));
+  const arrow = make("span", { "aria-hidden": "true" }, `${up ? "↑" : "↓"}${by}`);
+  return make("span", { class: "moved" }, arrow, make("span", { class: "hidden-text" }, `${up ? "up" : "down"} ${by}`));
 }

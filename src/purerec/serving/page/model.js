@@ -44,8 +44,13 @@ export function showModel(model) {
 
 function lead(model) {
   const { users, items, positives, name } = model.fitted_on ?? {};
-  const on = users ? `Fitted on ${positives ? `${count(positives)} positives of ` : ""}${count(users)} users and ${count(items)} items${name ? ` (${name})` : ""}.` : "";
-  return model.personalised === false ? `${on} It gives the same list to everybody.` : on;
+  const parts = [];
+  if (positives && users && items) {
+    const of = `${count(positives)} positives of ${count(users)} users and ${count(items)} items`;
+    parts.push(`Fitted on ${of}${name ? ` (${name})` : ""}.`);
+  }
+  if (model.personalised === false) parts.push("It gives the same list to everybody.");
+  return parts.join(" ");
 }
 
 function card(heading, className, ...content) {
@@ -54,9 +59,15 @@ function card(heading, className, ...content) {
 
 function fittedOn(model) {
   const found = model.fitted_on ?? {};
-  const rows = Object.entries(FITTED_ON).filter(([key]) => found[key] !== undefined && found[key] !== null).map(([key, label]) => [label, value(key, found[key])]);
-  rows.push(["Version", make("code", {}, String(model.version))], ["Written by", `purerec ${model.purerec}`]);
-  return card("Fitted on", "facts", make("dl", {}, rows.map(([label, shown]) => make("div", {}, make("dt", {}, label), make("dd", {}, shown)))));
+  const rows = Object.entries(FITTED_ON)
+    .filter(([key]) => (found[key] ?? null) !== null)
+    .map(([key, label]) => fact(label, value(key, found[key])));
+  rows.push(fact("Version", make("code", {}, String(model.version))));
+  return card("Fitted on", "facts", make("dl", {}, rows));
+}
+
+function fact(label, shown) {
+  return make("div", {}, make("dt", {}, label), make("dd", {}, shown));
 }
 
 function value(key, raw) {
@@ -71,9 +82,13 @@ function metrics(found) {
   const values = found?.metrics ?? found;
   const rows = Object.entries(values ?? {}).filter(([, number]) => typeof number === "number");
   if (!rows.length) {
-    const how = make("p", { class: "hint" }, "None are kept with this model. ", make("code", {}, "purerec evaluate DATA --from FOLDER"), " measures it on held-out data.");
-    return card("Metrics", "metrics", how);
+    const command = make("code", {}, "purerec evaluate DATA --from FOLDER");
+    const how = ["None are kept with this model. ", command, " measures it on held-out data."];
+    return card("Metrics", "metrics", make("p", { class: "hint" }, how));
   }
+  const body = rows.map(([name, number]) =>
+    make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, number.toFixed(4))),
+  );
   const on = ["data", "split", "protocol"].map((key) => found[key]).filter((part) => typeof part === "string").join(", ");
   return card(
     "Metrics",
@@ -83,19 +98,25 @@ function metrics(found) {
       "table",
       {},
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Metric"), make("th", { scope: "col" }, "Value"))),
-      make("tbody", {}, rows.map(([name, number]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, number.toFixed(4))))),
+      make("tbody", {}, body),
     ),
   );
 }
 
 function training(history) {
   const drawn = history?.length ? charts(history) : null;
-  return card(drawn ? "Training by epoch" : "Training", "training", drawn ?? make("p", { class: "hint" }, "No curve: the model is fitted in one step, or its history was not kept."));
+  if (drawn) return card("Training by epoch", "training", drawn);
+  const why = "No curve: the model is fitted in one step, or its history was not kept.";
+  return card("Training", "training", make("p", { class: "hint" }, why));
 }
 
 function settings(config) {
   const rows = Object.entries(config ?? {});
   if (!rows.length) return card("Settings", "settings", make("p", { class: "hint" }, "This model has none."));
-  const list = rows.map(([name, raw]) => make("div", {}, make("dt", {}, make("code", {}, name)), make("dd", {}, raw === null ? "not set" : typeof raw === "object" ? JSON.stringify(raw) : figure(raw))));
-  return card("Settings", "settings", make("dl", {}, list));
+  return card("Settings", "settings", make("dl", {}, rows.map(([name, raw]) => fact(make("code", {}, name), setting(raw)))));
+}
+
+function setting(raw) {
+  if (raw === null) return "not set";
+  return typeof raw === "object" ? JSON.stringify(raw) : figure(raw);
 }

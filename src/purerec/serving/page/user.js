@@ -42,7 +42,8 @@ export async function showUser({ user }, model) {
   }
   list.busy(true);
   try {
-    const query = { k: Math.min(SHOWN, model?.limits?.k ?? SHOWN), explain: model?.personalised === false ? 0 : REASONS };
+    const explain = model?.personalised === false ? 0 : REASONS;
+    const query = { k: Math.min(SHOWN, model?.limits?.k ?? SHOWN), explain };
     const answer = await ask("list", `v1/users/${encodeURIComponent(user)}/recommendations`, { query });
     past = learn(answer.history ?? []);
     for (const entry of answer.items) learn(entry.because ?? []);
@@ -66,7 +67,9 @@ export async function showUser({ user }, model) {
 export const refreshSearch = () => field.refresh();
 
 function note(answer, model) {
-  if (model?.personalised === false) return "This model gives the same list to everybody, without what they liked before.";
+  if (model?.personalised === false) {
+    return "This model gives the same list to everybody, without what they liked before.";
+  }
   if (answer.items.length && !answer.items.some((entry) => entry.because?.length)) return "This model gives no reasons.";
   return "";
 }
