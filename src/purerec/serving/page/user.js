@@ -9,7 +9,8 @@ import { learn, titleOf } from "./titles.js";
 
 const SHOWN = 10;
 const REASONS = 3;
-const FIRST_OF_PAST = 12;
+// On a phone the recommendations come below: not too far.
+const FIRST_OF_PAST = matchMedia("(max-width: 48rem)").matches ? 5 : 12;
 
 const list = new List(byId("user-list"), { because: "Because they liked" });
 let past = [];
