@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numba.core.caching
 import numba.extending
-from numba.core.caching import FunctionCache
 
 Scalar = Any
 """An integer or a float inside a kernel, where it has a machine type that Python's annotations cannot say."""
 
 # Numba's own annotations know neither intrinsics' call signatures nor the option `_nrt`.
 intrinsic: Any = numba.extending.intrinsic
+FunctionCache: Any = numba.core.caching.FunctionCache
 _njit: Any = numba.njit
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,7 +66,7 @@ class Cache:
     @cached_property
     def _numba(self) -> Any:
         try:
-            found: Any = FunctionCache(self.function)
+            found = FunctionCache(self.function)
         except RuntimeError:  # "cannot cache function": no folder can be written
             return None
         stamp = found._cache_file

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
 from purerec.drawing import splitmix64
 from purerec.engines import cpu_epochs as epochs
+from purerec.engines.cpu_choice import Choice
 from purerec.engines.cpu_discriminator import discriminator_step
 from purerec.engines.cpu_epochs import discriminator_epoch, generators_epoch, generators_step
-from purerec.engines.cpu_generators import RECOLOUR
-from purerec.engines.cpu_kernels import BILINEAR, FM, GMF, MF, NNPU, PN, PU, Rules
+from purerec.engines.cpu_generators import RECOLOUR, Side
+from purerec.engines.cpu_kernels import BILINEAR, FM, GMF, MF, NNPU, PN, PU, Rules, Work
 from purerec.engines.cpu_memory import Memory, padded, parameter_shapes
+from purerec.engines.cpu_team import Team, run_both, two_teams
 from purerec.engines.game import I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
 from purerec.errors import ConfigError, DataError, DivergedError, StoreError
 from purerec.randomness import key64
 from purerec.sampling import UnlabeledSampler
+
+F64 = npt.NDArray[np.float64]
 
 _SCORERS = {"mf": MF, "gmf": GMF, "bilinear": BILINEAR, "fm": FM}
 _RISKS = {"pu": PU, "nnpu": NNPU, "pn": PN}
@@ -23,14 +30,17 @@ _UNLABELED = {"per_user": epochs.PER_USER, "global": epochs.GLOBAL, "popularity"
 _COUNTERS = ("steps", "generator_steps", "epochs", "generator_epochs")
 _STREAMS = ("shuffle", "draw", "item noise", "user noise")
 _PARTS = ("", "/m", "/v")
+_MORE_STREAMS = np.uint64(0x5DEECE66D5DEECE6)
+_WORTH_TWO = 1 << 17
+"""Numbers in the embeddings of a batch from which on a second thread pays: 2,048 pairs of 64."""
 
 
 class CpuEngine:
-    """Trains on one core, with sampling and generators fused into the steps. See `game.Engine`.
+    """Trains on one core or two, with sampling and generators fused into the steps. See `game.Engine`.
 
     `indptr` (n_users + 1,) and `indices`, ascending in each row, are the positives. `params`, unpadded, take the
-    place of some or all of the random start. `threads` is accepted for the day when more than one pays: results
-    do not depend on it. `memory_mb` bounds the bitmap of observed pairs.
+    place of some or all of the random start. `threads` is 1, 2 or None: two where they pay; the parameters do not
+    depend on it. `memory_mb` bounds the bitmap of observed pairs.
     """
 
     def __init__(
@@ -42,11 +52,11 @@ class CpuEngine:
         *,
         seed: int,
         params: Params | None = None,
-        threads: int = 1,
+        threads: Literal[1, 2] | None = None,
         memory_mb: float = 256.0,
     ) -> None:
         _check(settings, threads)
-        self.settings = settings
+        self.settings, self._threads = settings, threads
         self._sampler = UnlabeledSampler(indptr, indices, n_items, memory_mb=memory_mb, full_users="skip")
         tables = self._sampler.tables
         degree = np.diff(tables.indptr)
@@ -57,6 +67,8 @@ class CpuEngine:
                 f"every user has touched none or all of the {n_items} items, so there is nothing unobserved to "
                 "compare with; use data with more items"
             )
+        # The threads share neither a bilinear relation nor the count of draws that found nothing.
+        self._can_share = settings.scorer != "bilinear" and bool(degree.max() < n_items)
         self._weights = {"user": degree, "item": tables.weight}
         self._pairs = np.empty(tables.indices.size, np.uint64)
         self._keys = np.array([key64(seed, f"cpu {name}") for name in _STREAMS])
@@ -83,24 +95,38 @@ class CpuEngine:
         n_unl = -(-s.unlabeled_per_epoch // n_batches)
         memory.make_room(min(s.batch_size, self._pairs.size), n_unl, n_unl if use_fakes else 0)
         self._look_at_real()
-        sums = np.zeros(epochs.N_SUMS)
-        discriminator_epoch(
-            self._sampler.tables,
-            self._pairs,
-            memory.model,
-            memory.work,
-            self._rules,
-            memory.sides.get("item"),
-            memory.sides.get("user"),
-            _UNLABELED[s.unlabeled],
-            s.batch_size,
-            s.unlabeled_per_epoch,
-            float(s.fake_ratio) if use_fakes else 0.0,
-            float(learning_rate),
-            self._counters["steps"],
-            self._epoch_keys(2 * self._counters["epochs"]),
-            sums,
-        )
+
+        def epoch(work: Work, choice: Choice | None, team: Team | None, sums: F64) -> None:
+            discriminator_epoch(
+                self._sampler.tables,
+                self._pairs,
+                memory.model,
+                work,
+                self._rules,
+                memory.sides.get("item"),
+                memory.sides.get("user"),
+                choice,
+                team,
+                _UNLABELED[s.unlabeled],
+                s.batch_size,
+                s.unlabeled_per_epoch,
+                float(s.fake_ratio) if use_fakes else 0.0,
+                float(learning_rate),
+                self._counters["steps"],
+                self._epoch_keys(2 * self._counters["epochs"]),
+                sums,
+            )
+
+        sums, others = np.zeros(epochs.N_SUMS), np.zeros(epochs.N_SUMS)
+        n_numbers = (min(s.batch_size, self._pairs.size) + n_unl) * padded(max(s.dim, s.dim_i))
+        if self._can_share and self._use_two(n_numbers >= _WORTH_TWO):
+            first, second = two_teams()
+            more = memory.for_second_thread()
+            run_both(lambda: epoch(memory.work, memory.choice, first, sums), lambda: epoch(*more, second, others))
+            for part in (epochs.PENALTY, epochs.NORM):  # the rest is the same for both
+                sums[part] += others[part]
+        else:
+            epoch(memory.work, memory.choice, None, sums)
         self._counters["steps"] += int(sums[epochs.N_STEPS])
         self._counters["epochs"] += 1
         return _stats(sums)
@@ -111,25 +137,40 @@ class CpuEngine:
         s, memory = self.settings, self._memory
         memory.make_room(s.batch_size, 0, s.batch_size)
         self._look_at_real()
-        sums = np.zeros(epochs.N_SUMS)
-        generators_epoch(
-            self._sampler.tables,
-            memory.model,
-            memory.work,
-            self._rules,
-            memory.sides.get("item"),
-            memory.sides.get("user"),
-            _UNLABELED[s.unlabeled],
-            s.batch_size,
-            steps,
-            float(learning_rate),
-            self._counters["generator_steps"],
-            self._epoch_keys(2 * self._counters["generator_epochs"] + 1),
-            sums,
-        )
+
+        def epoch(work: Work, item_side: Side | None, user_side: Side | None, sums: F64) -> None:
+            generators_epoch(
+                self._sampler.tables,
+                memory.model,
+                work,
+                self._rules,
+                item_side,
+                user_side,
+                _UNLABELED[s.unlabeled],
+                s.batch_size,
+                steps,
+                float(learning_rate),
+                self._counters["generator_steps"],
+                self._epoch_keys(2 * self._counters["generator_epochs"] + 1),
+                sums,
+            )
+
+        item_side, user_side = memory.sides.get("item"), memory.sides.get("user")
+        sums, others = np.zeros(epochs.N_SUMS), np.zeros(epochs.N_SUMS)
+        if item_side is not None and user_side is not None and self._use_two(True):
+            # The generators do not know of each other: each thread draws the same pairs and trains one of them.
+            apart = memory.apart()
+            run_both(lambda: epoch(memory.work, item_side, None, sums), lambda: epoch(apart, None, user_side, others))
+            for part in (epochs.LOSS, epochs.D_FAKE, epochs.NORM, epochs.N_FAKES):
+                sums[part] += others[part]
+        else:
+            epoch(memory.work, item_side, user_side, sums)
         self._counters["generator_steps"] += int(sums[epochs.N_STEPS])
         self._counters["generator_epochs"] += 1
         return _stats(sums)
+
+    def _use_two(self, pays: bool) -> bool:
+        return self._threads == 2 or (self._threads is None and pays and _cores() > 1)
 
     # --- Steps
 
@@ -153,6 +194,7 @@ class CpuEngine:
             self._rules,
             memory.sides.get("item"),
             memory.sides.get("user"),
+            None,
             n_pos,
             n_unl,
             n_items,
@@ -160,7 +202,7 @@ class CpuEngine:
             float(learning_rate),
             self._counters["steps"],
         )
-        return loss
+        return loss + float(w.report[4])
 
     def step_generators(self, batch: Batch, *, learning_rate: float) -> float:
         """One given generator step; returns its loss before the update."""
@@ -242,7 +284,10 @@ class CpuEngine:
                 side.real_factor.reshape(padded(d), -1)[:d, :d] = np.linalg.cholesky(covariance)
 
     def _epoch_keys(self, number: int) -> npt.NDArray[np.uint64]:
-        return np.array([splitmix64(key, np.uint64(number)) for key in self._keys], np.uint64)
+        keys = [splitmix64(key, np.uint64(number)) for key in self._keys]
+        # Of candidates and of the choice among them; derived, since a checkpoint holds as many keys as streams.
+        more = [splitmix64(keys[epochs.DRAW] ^ _MORE_STREAMS, np.uint64(n)) for n in range(2)]
+        return np.array(keys + more, np.uint64)
 
     def _need_generators(self) -> None:
         if self.settings.generators == "none":
@@ -268,7 +313,7 @@ class CpuEngine:
                 )
 
 
-def _check(s: GameSettings, threads: int) -> None:
+def _check(s: GameSettings, threads: int | None) -> None:
     """What would make kernels read or divide where they must not; the rest is the model config's business."""
     if s.scorer not in _SCORERS:
         raise ConfigError(f"the cpu engine has no scorer {s.scorer!r}; use engine='torch'")
@@ -282,8 +327,15 @@ def _check(s: GameSettings, threads: int) -> None:
         raise ConfigError(f"fake_ratio must lie in [0, 1], not {s.fake_ratio}")
     if s.epsilon <= 0.0:
         raise ConfigError(f"epsilon must be positive, not {s.epsilon}: rows without a gradient divide by it")
-    if threads < 1:
-        raise ConfigError(f"threads must be at least 1, not {threads}")
+    if s.candidates < 1:
+        raise ConfigError(f"candidates must be at least 1, not {s.candidates}")
+    if threads not in (None, 1, 2):
+        raise ConfigError(f"threads must be 1, 2 or None, not {threads}")
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _rules(s: GameSettings) -> Rules:
@@ -307,7 +359,7 @@ def _stats(sums: npt.NDArray[np.float64]) -> EpochStats:
         return float(sums[total] / sums[count]) if sums[count] else float("nan")
 
     return EpochStats(
-        loss=mean(epochs.LOSS, epochs.N_STEPS),
+        loss=mean(epochs.LOSS, epochs.N_STEPS) + mean(epochs.PENALTY, epochs.N_STEPS),
         d_positive=mean(epochs.D_POSITIVE, epochs.N_POSITIVE),
         d_unlabeled=mean(epochs.D_UNLABELED, epochs.N_UNLABELED),
         d_fake=mean(epochs.D_FAKE, epochs.N_FAKES),

@@ -17,9 +17,11 @@ from purerec.drawing import (
     shuffle_pairs,
     splitmix64,
 )
-from purerec.engines.cpu_discriminator import Work, discriminator_step
+from purerec.engines.cpu_choice import Choice, choose_unlabeled
+from purerec.engines.cpu_discriminator import discriminator_step
 from purerec.engines.cpu_generators import Side, fill_noise, generator_step
-from purerec.engines.cpu_kernels import Model, Rules, aligned
+from purerec.engines.cpu_kernels import Model, Rules, Work, aligned
+from purerec.engines.cpu_team import Team, meet
 
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
@@ -27,16 +29,21 @@ I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
 PER_USER, GLOBAL, POPULARITY = 0, 1, 2
-LOSS, D_POSITIVE, D_UNLABELED, D_FAKE, NORM, N_STEPS, N_POSITIVE, N_UNLABELED, N_FAKES = range(9)
+LOSS, PENALTY, D_POSITIVE, D_UNLABELED, D_FAKE, NORM, N_STEPS, N_POSITIVE, N_UNLABELED, N_FAKES = range(10)
 """Places in the array of an epoch's sums."""
-N_SUMS = 9
-SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE = range(4)
+N_SUMS = 10
+SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE, CANDIDATES, CHOICE = range(6)
 """Places in the array of an epoch's keys."""
 _USES = (
     "purerec.engines.vectors",
     "purerec.engines.cpu_kernels",
     "purerec.engines.cpu_generators",
+    "purerec.engines.cpu_pairs",
+    "purerec.engines.cpu_rows",
+    "purerec.engines.cpu_team",
     "purerec.engines.cpu_discriminator",
+    "purerec.engines.negatives",
+    "purerec.engines.cpu_choice",
     "purerec.drawing",
 )
 
@@ -69,6 +76,8 @@ def discriminator_epoch(
     c: Rules,
     item_side: Side | None,
     user_side: Side | None,
+    choice: Choice | None,
+    team: Team | None,
     how: Scalar,
     batch_size: Scalar,
     n_unlabeled: Scalar,
@@ -78,37 +87,63 @@ def discriminator_epoch(
     keys: U64,
     sums: F64,
 ) -> None:
-    """One epoch over all positives; adds to `sums`. A fake ratio of 0 leaves the generators out."""
-    shuffle_pairs(t, keys[SHUFFLE], pairs)
+    """One epoch over all positives; adds to `sums`. A fake ratio of 0 leaves the generators out.
+
+    With a team, two threads make this call, each with `sums` of its own, and no user may have touched every item.
+    """
+    sees_users = sees_items = True
+    if team is not None:
+        sees_users, sees_items = team.number == 0, team.number == 1
+    if sees_users:
+        shuffle_pairs(t, keys[SHUFFLE], pairs)
+    if team is not None:
+        meet(team.board)
     n_batches = (pairs.size + batch_size - 1) // batch_size
     item_counter = user_counter = np.uint64(0)
     for b in range(n_batches):
         first = b * batch_size
         n_pos = min(batch_size, pairs.size - first)
-        for k in range(n_pos):
-            w.users[k] = np.int32(pairs[first + k] >> USER_SHIFT)
-            w.items[k] = np.int32(pairs[first + k] & ITEM_MASK)
+        if sees_users:
+            for k in range(n_pos):
+                w.users[k] = np.int32(pairs[first + k] >> USER_SHIFT)
+                w.items[k] = np.int32(pairs[first + k] & ITEM_MASK)
         unl = aligned(n_pos)
         drawn = b * n_unlabeled // n_batches
         n_unl = (b + 1) * n_unlabeled // n_batches - drawn
+        start, end = np.int64(0), n_unl  # of the unlabeled pairs that this thread draws
+        if team is not None:
+            start, end = (start, n_unl // 2) if sees_users else (n_unl // 2, n_unl)
         if how != GLOBAL:
-            for start in range(0, n_unl, n_pos):  # the positives' users, over and over
-                for k in range(min(n_pos, n_unl - start)):
-                    w.users[unl + start + k] = w.users[k]
-        n_unl = _draw_unlabeled(t, how, w.users[unl:], w.items[unl:], n_unl, keys[DRAW], np.uint64(drawn))
+            for again in range(0, n_unl, n_pos):  # the positives' users, over and over
+                for k in range(max(start - again, np.int64(0)), min(n_pos, end - again)):
+                    w.users[unl + again + k] = np.int32(pairs[first + k] >> USER_SHIFT)
+        users, items = w.users[unl + start :], w.items[unl + start :]
+        counter = np.uint64(drawn + start)
+        n_drawn = _draw_unlabeled(t, how, users, items, end - start, keys[DRAW], counter)
+        if choice is not None:
+            if team is not None:
+                meet(team.board)  # the other's part of the last step
+            choose_unlabeled(t, m, c, choice, users, items, n_drawn, keys[CANDIDATES], keys[CHOICE], counter)
+        if team is not None:
+            meet(team.board)  # the other's draws
+        else:
+            n_unl = n_drawn
 
         n_fakes = np.int64(np.rint(fake_ratio * n_unl))
         n_fake_items = n_fake_users = np.int64(0)
         if item_side is not None:
             n_fake_items = n_fakes
-            item_counter = fill_noise(item_side, n_fakes, keys[ITEM_NOISE], item_counter)
+            if sees_users:
+                item_counter = fill_noise(item_side, n_fakes, keys[ITEM_NOISE], item_counter)
         if user_side is not None:
             n_fake_users = n_fakes
-            user_counter = fill_noise(user_side, n_fakes, keys[USER_NOISE], user_counter)
+            if sees_items:
+                user_counter = fill_noise(user_side, n_fakes, keys[USER_NOISE], user_counter)
         sums[LOSS] += discriminator_step(
-            m, w, c, item_side, user_side, n_pos, n_unl, n_fake_items, n_fake_users, learning_rate,
+            m, w, c, item_side, user_side, team, n_pos, n_unl, n_fake_items, n_fake_users, learning_rate,
             n_steps_before + b + 1,
         )  # fmt: skip
+        sums[PENALTY] += w.report[4]
         sums[D_POSITIVE] += w.report[0]
         sums[D_UNLABELED] += w.report[1]
         sums[D_FAKE] += w.report[2]

@@ -12,6 +12,8 @@ from purerec.compiled import Scalar, kernel
 from purerec.engines.vectors import LANES, Vector, first_lanes, load, root, sigmoid_softplus, splat, store, total
 
 F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
 
 MF, GMF, BILINEAR, FM = 0, 1, 2, 3
 PU, NNPU, PN = 0, 1, 2
@@ -49,6 +51,42 @@ class Rules(NamedTuple):
     beta1: float
     beta2: float
     epsilon: float
+
+
+class Work(NamedTuple):
+    """A step's batch and scratch, allocated once.
+
+    Arrays over pairs hold the positives from 0 and the unlabeled from the next multiple of `LANES`; `phi` and
+    `sigma` go on with pairs of fake items and pairs of fake users, aligned likewise.
+    """
+
+    users: I32
+    items: I32
+    user_slots: I32
+    item_slots: I32
+    phi: F32
+    sigma: F32
+    slot_of_user: I32
+    """(n_users,): -1 between steps."""
+    slot_of_item: I32
+    slot_users: I32
+    slot_items: I32
+    user_grads: F32
+    """(slots * max(d_u, d_i),)"""
+    item_grads: F32
+    user_counts: F32
+    """(slots,): the weight of a row in the mean squares that are penalised."""
+    item_counts: F32
+    user_bias_grads: F32
+    item_bias_grads: F32
+    user_turned: F32
+    """(slots * d_i,): e_u times the bilinear relation."""
+    item_turned: F32
+    relation_grad: F32
+    ones: F32
+    row: F32
+    report: F64
+    """(5,): of the last step, sums of D over positives, unlabeled and fakes, of the norms of fakes; the penalty."""
 
 
 @kernel(inner=True)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines.cpu_discriminator import Work
+from purerec.engines.cpu_choice import BLOCK, Choice
 from purerec.engines.cpu_generators import NO_CONSTRAINT, NORM, RECOLOUR, Side
-from purerec.engines.cpu_kernels import Model
+from purerec.engines.cpu_kernels import Model, Work
 from purerec.engines.game import F32, GameSettings, Params
+from purerec.engines.negatives import RULES
 from purerec.engines.vectors import LANES
 
 _CONSTRAINTS = {"none": NO_CONSTRAINT, "norm": NORM, "recolour": RECOLOUR}
@@ -59,6 +60,7 @@ class Memory:
             side: self._new_side(side) for side in ("item", "user") if settings.generators in (side, "both")
         }
         self.work = self._new_work(0)
+        self.choice = self._new_choice()
 
     def make_room(self, n_pos: int, n_unl: int, n_fakes: int) -> None:
         """Scratch for a batch of this size; only ever grows."""
@@ -68,6 +70,15 @@ class Memory:
         for name, side in self.sides.items():
             if n_fakes > side.scale.size:
                 self.sides[name] = side._replace(**_fake_scratch(n_fakes, padded(side.dim), side.hidden))
+
+    def for_second_thread(self) -> tuple[Work, Choice | None]:
+        """What the second of two threads may not share with the first."""
+        own = self.work._replace(sigma=zeros(self.work.sigma.size), report=np.zeros_like(self.work.report))
+        return own, self._new_choice()
+
+    def apart(self) -> Work:
+        """The work of another thread on another batch."""
+        return self._new_work(self.work.phi.size)
 
     def put_noise(self, name: str, noise: F32) -> None:
         if len(noise):
@@ -220,7 +231,23 @@ class Memory:
             relation_grad=zeros(u * i if is_bilinear else u),
             ones=np.ones(widest, np.float32),
             row=zeros(widest),
-            report=np.zeros(4),
+            report=np.zeros(5),
+        )
+
+    def _new_choice(self) -> Choice | None:
+        s, width = self.settings, self.widths["item"]
+        if s.negatives == "uniform":
+            return None
+        n = BLOCK * (s.candidates - 1)
+        return Choice(
+            rule=RULES[s.negatives],
+            candidates=s.candidates,
+            by_popularity=s.unlabeled == "popularity",
+            users=np.zeros(n, np.int32),
+            items=np.zeros(n, np.int32),
+            scores=zeros(s.candidates),
+            row=zeros(width),
+            ones=np.ones(width, np.float32),
         )
 
 

@@ -32,6 +32,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from purerec.engines.negatives import Negatives
 from purerec.randomness import generator
 
 F32 = npt.NDArray[np.float32]
@@ -62,6 +63,10 @@ class GameSettings:
     popularity: the positive's own user, items in proportion to their number of positives."""
     unlabeled_per_epoch: int = 0
     """How many unlabeled pairs an epoch draws in all, spread evenly over its batches (see sampling)."""
+    negatives: Negatives = "uniform"
+    """Dynamic: of `candidates` items that were drawn like this, an unlabeled pair has the one with the highest score
+    (dns), or one at random in proportion to exp(score) (drns). Generator steps have none of it."""
+    candidates: int = 1
     batch_size: int = 128
     """Positives per step."""
     regularization: float = 0.0

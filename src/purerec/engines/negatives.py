@@ -22,6 +22,7 @@ from purerec.compiled import Scalar, kernel
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 
 FIRST, BEST, SOFTMAX, RANKED, VIOLATING = range(5)
 Negatives = Literal["uniform", "dns", "drns"]
@@ -87,3 +88,19 @@ def rank_shares(n: int, rho: float) -> F64:
     weights = np.exp(-(np.arange(n) + 1.0) / (n * rho))
     shares: F64 = weights / weights.sum()
     return shares
+
+
+def chosen_places(scores: F32, negatives: Negatives, x: F64) -> I64:
+    """(n,) which of the candidates of each row of `scores` (n, k) is taken; x (n,) is uniform in [0, 1).
+
+    The rules of the kernels, on whole arrays: for engines whose scores come from elsewhere.
+    """
+    if negatives == "uniform":
+        return np.zeros(len(scores), np.int64)
+    found: I64
+    if negatives == "dns":
+        found = scores.argmax(axis=1)
+        return found
+    mass = np.cumsum(np.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)
+    found = (x[:, None] * mass[:, -1:] >= mass[:, :-1]).sum(axis=1)
+    return found

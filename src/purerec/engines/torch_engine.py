@@ -12,14 +12,15 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from purerec.engines.game import F32, I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
+from purerec.engines.negatives import chosen_places
 from purerec.errors import ConfigError, DataError, MissingExtraError, StoreError
-from purerec.randomness import generator
+from purerec.randomness import generator, key64
 from purerec.sampling import UnlabeledSampler
 
 try:
@@ -31,20 +32,18 @@ except ImportError as missing:
 
 from purerec.engines.torch_modules import (
     CONSTRAINTS,
-    GMF,
-    MLP,
-    Bilinear,
     Discriminator,
-    Dot,
-    Generator,
     Pairs,
     RealSide,
     generator_loss,
     mean,
+    new_generators,
+    new_scorer,
     real_side,
     risk,
     squared_length,
 )
+from purerec.engines.torch_stats import Step, means
 
 BY_ROW = ("user", "item", "user_bias", "item_bias")
 """Parameters with one row per user or item: sparse gradients, SparseAdam."""
@@ -104,9 +103,9 @@ class TorchEngine:
         }
         self._counters = {"epochs": 0, "generator_epochs": 0, "draws": 0}
 
-        self.generators = _generators(settings).to(self.device)
+        self.generators = new_generators(settings).to(self.device)
         with torch.random.fork_rng([]):  # torch's layers draw a start of their own, which is not used
-            scorer = _scorer(settings) if scorer_module is None else copy.deepcopy(scorer_module)
+            scorer = new_scorer(settings) if scorer_module is None else copy.deepcopy(scorer_module)
         self.discriminator = Discriminator(degree.size, n_items, settings, scorer).to(self.device)
         # Public names: `relation` or `mlp.0.weight` of our own scorers, `scorer.*` of a module from outside.
         own = "scorer." if scorer_module is None else ""
@@ -134,7 +133,7 @@ class TorchEngine:
         real = self._real_sides()
         with self._randomness("epochs") as rng:
             batches = self._batches(rng, use_fakes=use_fakes)
-            return _means([self._discriminator_step(batch, real, learning_rate) for batch in batches])
+            return means([self._discriminator_step(batch, real, learning_rate) for batch in batches])
 
     @one_thread()
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
@@ -145,7 +144,7 @@ class TorchEngine:
         with self._randomness("generator_epochs") as rng:
             batches = (self._generator_batch(rng) for _ in range(steps))
             # A batch may be empty: when all its users have touched every item.
-            return _means([self._generator_step(b, real, learning_rate) for b in batches if b.unl_user.size])
+            return means([self._generator_step(b, real, learning_rate) for b in batches if b.unl_user.size])
 
     def _batches(self, rng: np.random.Generator, *, use_fakes: bool) -> Iterator[Batch]:
         """Lines 5 to 8: all positives in random order, each batch with its share of unlabeled and fakes."""
@@ -158,6 +157,7 @@ class TorchEngine:
             # The difference of two floors: the shares differ by one at most and add up to the whole.
             upto = [(number + k) * s.unlabeled_per_epoch // len(starts) for k in (0, 1)]
             unl_user, unl_item = self._unlabeled(np.resize(user, upto[1] - upto[0]))
+            unl_item = self._choose(unl_user, unl_item, rng)
             n_fakes = round(s.fake_ratio * unl_user.size) if use_fakes else 0
             yield Batch(user, item, unl_user, unl_item, *self._noise(n_fakes, rng))
 
@@ -180,6 +180,30 @@ class TorchEngine:
             item = self._sampler.items_for(user, **stream)
         return user[item >= 0], item[item >= 0]
 
+    def _choose(self, user: I32, item: I32, rng: np.random.Generator) -> I32:
+        """Dynamic negatives: each item may give way to one of `candidates` - 1 further draws for its user."""
+        s, more = self.settings, self.settings.candidates - 1
+        if s.negatives == "uniform" or more == 0 or not user.size:
+            return item
+        # A stream of its own, at a place that follows from what was drawn so far.
+        draw = self._sampler.popular_items_for if s.unlabeled == "popularity" else self._sampler.items_for
+        seed, counter = int(key64(self.seed, "candidates")), (self._counters["draws"] - user.size) * more
+        others = draw(np.repeat(user, more), seed=seed, counter=counter)
+        candidates = np.column_stack([item, others.reshape(-1, more)])
+        scores = self._phi(np.repeat(user, more + 1), candidates.ravel())
+        x = rng.random(len(user)) if s.negatives == "drns" else np.zeros(len(user))
+        place = chosen_places(scores.reshape(candidates.shape), s.negatives, x)
+        chosen: I32 = candidates[np.arange(len(user)), place]
+        return chosen
+
+    @torch.no_grad()
+    def _phi(self, user: I32, item: I32) -> F32:
+        """Scores of pairs, as they would be outside of training (dropout and the like)."""
+        phi = self.discriminator.eval()
+        scores: F32 = phi(phi.pairs(self._tensor(user), self._tensor(item))).numpy(force=True)
+        phi.train()
+        return scores
+
     def _noise(self, n: int, rng: np.random.Generator) -> Iterator[F32]:
         """Eq. (noise_input), for the item and for the user generator; none for one that does not exist."""
         for name, dim in (("item_gen", self.settings.dim_i), ("user_gen", self.settings.dim)):
@@ -198,7 +222,7 @@ class TorchEngine:
         """One given generator step; returns its loss before the update."""
         return self._generator_step(batch, self._real_sides(), learning_rate).loss.item()
 
-    def _discriminator_step(self, batch: Batch, real: dict[str, RealSide], learning_rate: float) -> _Step:
+    def _discriminator_step(self, batch: Batch, real: dict[str, RealSide], learning_rate: float) -> Step:
         """Line 9: the discriminator moves, the generators stand still."""
         s, phi = self.settings, self.discriminator
         positive = phi.pairs(self._tensor(batch.pos_user), self._tensor(batch.pos_item))
@@ -209,9 +233,9 @@ class TorchEngine:
         loss = risk(phi_p, phi_u, s) + s.fake_weight * sum(mean(softplus(phi_f)) for phi_f in phi_fakes)
         loss = loss / s.prior + s.regularization / 2 * (squared_length(positive) + squared_length(unlabeled))
         _descend(loss, self._d_optimizers, learning_rate)
-        return _Step.of(loss, phi_p, phi_u, phi_fakes, fakes)
+        return Step.of(loss, phi_p, phi_u, phi_fakes, fakes)
 
-    def _generator_step(self, batch: Batch, real: dict[str, RealSide], learning_rate: float) -> _Step:
+    def _generator_step(self, batch: Batch, real: dict[str, RealSide], learning_rate: float) -> Step:
         """Line 15: the generators move, the discriminator stands still."""
         phi = self.discriminator
         unlabeled = phi.pairs(self._tensor(batch.unl_user), self._tensor(batch.unl_item))
@@ -223,7 +247,7 @@ class TorchEngine:
         loss = torch.stack([generator_loss(phi_f, self.settings) for phi_f in phi_fakes]).sum()
         _descend(loss, self._g_optimizers, learning_rate)
         nothing = phi_fakes[0][:0]
-        return _Step.of(loss, nothing, nothing, phi_fakes, fakes)
+        return Step.of(loss, nothing, nothing, phi_fakes, fakes)
 
     def _fakes(self, batch: Batch, unlabeled: Pairs, real: dict[str, RealSide]) -> list[Pairs]:
         """Lines 8 and 14: the first unlabeled pairs as (u, i') and as (u', i)."""
@@ -354,29 +378,6 @@ class TorchEngine:
         return torch.tensor(array, device=self.device, dtype=torch.int64 if array.dtype.kind in "iu" else None)
 
 
-def _scorer(settings: GameSettings) -> nn.Module:
-    d_u, d_i = settings.dim, settings.dim_i
-    match settings.scorer:
-        case "gmf":
-            return GMF(d_u)
-        case "bilinear":
-            return Bilinear(d_u, d_i)
-        case "mlp":
-            return MLP(d_u, d_i)
-        case "mf" | "fm":
-            return Dot()
-
-
-def _generators(settings: GameSettings) -> nn.ModuleDict:
-    d_u, d_i, seen = settings.dim, settings.dim_i, int(settings.conditional)
-    generators = nn.ModuleDict()
-    if settings.generators in ("item", "both"):
-        generators["item_gen"] = Generator(d_i + d_u * seen, d_i, settings)
-    if settings.generators in ("user", "both"):
-        generators["user_gen"] = Generator(d_u + d_i * seen, d_u, settings)
-    return generators
-
-
 def _descend(loss: Tensor, optimizers: list[torch.optim.Optimizer], learning_rate: float) -> None:
     """One step of Adam on the parameters of these optimizers and on no others."""
     moving = [p for optimizer in optimizers for p in optimizer.param_groups[0]["params"]]
@@ -389,40 +390,3 @@ def _descend(loss: Tensor, optimizers: list[torch.optim.Optimizer], learning_rat
 
 def _array(tensor: Tensor) -> npt.NDArray[Any]:
     return tensor.numpy(force=True).copy()
-
-
-class _Step(NamedTuple):
-    """What the statistics of an epoch add up; tensors, so that a GPU is not waited for at each step."""
-
-    loss: Tensor
-    sums: Tensor
-    """(4,) of D on positives, on unlabeled pairs, on fakes, and of the fakes' norms."""
-    counts: tuple[int, int, int]
-
-    @classmethod
-    @torch.no_grad()
-    def of(cls, loss: Tensor, phi_p: Tensor, phi_u: Tensor, phi_fakes: list[Tensor], fakes: list[Pairs]) -> _Step:
-        phi_f = torch.cat([phi_p[:0], *phi_fakes])
-        norms = [(pairs.e_i if pairs.item_idx is None else pairs.e_u).norm(dim=1) for pairs in fakes]
-        parts = (phi_p.sigmoid(), phi_u.sigmoid(), phi_f.sigmoid(), torch.cat([phi_p[:0], *norms]))
-        counts = (len(phi_p), len(phi_u), len(phi_f))
-        return cls(loss.detach(), torch.stack([part.sum() for part in parts]), counts)
-
-
-def _means(steps: list[_Step]) -> EpochStats:
-    if not steps:
-        return EpochStats(math.nan, math.nan, math.nan, math.nan, math.nan, samples=0)
-    n_p, n_u, n_f = (sum(counts) for counts in zip(*(step.counts for step in steps), strict=True))
-    d_p, d_u, d_f, norm = torch.stack([step.sums for step in steps]).double().sum(0).tolist()
-
-    def over(total: float, n: int) -> float:
-        return total / n if n else math.nan
-
-    return EpochStats(
-        loss=torch.stack([step.loss for step in steps]).double().mean().item(),
-        d_positive=over(d_p, n_p),
-        d_unlabeled=over(d_u, n_u),
-        d_fake=over(d_f, n_f),
-        fake_norm=over(norm, n_f),
-        samples=n_p + n_u + n_f,
-    )

@@ -222,3 +222,28 @@ def generator_loss(phi_fake: Tensor, settings: GameSettings) -> Tensor:
 
 def squared_length(pairs: Pairs) -> Tensor:
     return mean(pairs.e_u.square().sum(1) + pairs.e_i.square().sum(1))
+
+
+def new_scorer(settings: GameSettings) -> nn.Module:
+    """The scorer of the settings."""
+    d_u, d_i = settings.dim, settings.dim_i
+    match settings.scorer:
+        case "gmf":
+            return GMF(d_u)
+        case "bilinear":
+            return Bilinear(d_u, d_i)
+        case "mlp":
+            return MLP(d_u, d_i)
+        case "mf" | "fm":
+            return Dot()
+
+
+def new_generators(settings: GameSettings) -> nn.ModuleDict:
+    """`item_gen`, `user_gen`, both or none."""
+    d_u, d_i, seen = settings.dim, settings.dim_i, int(settings.conditional)
+    generators = nn.ModuleDict()
+    if settings.generators in ("item", "both"):
+        generators["item_gen"] = Generator(d_i + d_u * seen, d_i, settings)
+    if settings.generators in ("user", "both"):
+        generators["user_gen"] = Generator(d_u + d_i * seen, d_u, settings)
+    return generators

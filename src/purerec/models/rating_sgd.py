@@ -18,7 +18,8 @@ import numpy as np
 from pydantic import Field
 
 from purerec.compiled import Scalar, kernel
-from purerec.drawing import Tables, draw_items
+from purerec.drawing import Tables, draw_items, splitmix64
+from purerec.engines.negatives import BEST, RULES, Negatives, best_of, softmax_of, unit
 from purerec.engines.vectors import LANES, load, store, total
 from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.checks import need_positives
@@ -47,6 +48,11 @@ class SgdConfig(FactorConfig):
     """cosine: the rate falls to nothing with the epochs; constant: it stays (so for ratings)."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Deviation of the random start of the vectors."""
+    negatives: Negatives = "uniform"
+    """uniform: any unlabeled item of the positive's user; dns: of `candidates` such items the one with the highest
+    score; drns: one of them at random, in proportion to exp(score) (binary only)."""
+    candidates: int = Field(default=10, ge=1, le=1000)
+    """Items that dns and drns choose from."""
 
 
 class SgdModel(FactorRatingModel):
@@ -60,10 +66,14 @@ class SgdModel(FactorRatingModel):
         feed: Ratings | Positives = (
             Ratings(ratings, train.shape, seed)
             if ratings is not None
-            else Positives(need_positives(train), self.config.unlabeled_ratio, seed)
+            else Positives(need_positives(train), self.config.unlabeled_ratio, seed, self._choice())
         )
         remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization"
         self._train(Descent(self, feed, seed), train, valid, seed, run, remedy=remedy)
+
+    def _choice(self) -> Choice | None:
+        config = self.config
+        return None if config.negatives == "uniform" else new_choice(config.negatives, config.candidates)
 
     @abstractmethod
     def biased(self) -> bool:
@@ -91,6 +101,20 @@ class Weights(NamedTuple):
     biased: bool
 
 
+class Choice(NamedTuple):
+    """Dynamic negatives: the rule and its scratch. Given None in its place, `binary_epoch` is compiled without."""
+
+    rule: int
+    """BEST or SOFTMAX of `negatives`."""
+    candidates: int
+    scores: F32
+    """(candidates,)"""
+
+
+def new_choice(negatives: Negatives, candidates: int) -> Choice:
+    return Choice(RULES[negatives], candidates, np.empty(candidates, np.float32))
+
+
 class Ratings:
     """Rated pairs, in a new order in each epoch."""
 
@@ -109,8 +133,9 @@ class Ratings:
 class Positives:
     """Positives, in a new order in each epoch, and a new draw of unlabeled pairs."""
 
-    def __init__(self, positives: Csr, ratio: float, seed: int) -> None:
+    def __init__(self, positives: Csr, ratio: float, seed: int, choice: Choice | None = None) -> None:
         self.positives, self.ratio, self.seed, self.shape = positives, ratio, seed, positives.shape
+        self.choice = choice
         n_items = positives.shape[1]
         self.sampler = UnlabeledSampler(positives.indptr, positives.indices, n_items, full_users="skip")
         counts = positives.counts
@@ -125,11 +150,12 @@ class Positives:
         """Mean squared error before each step."""
         positives = self.positives
         order = generator(self.seed, f"order/{number}").permutation(len(positives))
-        drawn = np.empty((2, _BLOCK * math.ceil(self.ratio)), dtype=np.int32)
+        each = 1 if self.choice is None else self.choice.candidates
+        drawn = np.empty((2, _BLOCK * math.ceil(self.ratio) * each), dtype=np.int32)
         found = binary_epoch(
             weights, self.sampler.tables, positives.users[order], positives.indices[order], self.ratio,
             key64(self.seed, "sampling"), np.uint64(number * math.ceil(self.ratio) * len(positives)),
-            drawn[0], drawn[1], np.float32(rate),
+            drawn[0], drawn[1], np.float32(rate), self.choice, key64(self.seed, f"choice/{number}"),
         )  # fmt: skip
         return float(found) / self.n
 
@@ -190,7 +216,7 @@ class Descent:
         self.arrays = {name: np.array(array, dtype=np.float32) for name, array in state.items()}
 
 
-_USES = ("purerec.engines.vectors", "purerec.drawing")
+_USES = ("purerec.engines.vectors", "purerec.engines.negatives", "purerec.drawing")
 
 
 @kernel(depends_on=_USES, inner=True)
@@ -235,20 +261,27 @@ def binary_epoch(
     drawn_users: I32,
     drawn_items: I32,
     rate: Scalar,
+    choice: Choice | None,
+    choice_key: Scalar,
 ) -> Scalar:
     """A step at each positive (target 1) in turn, and among them at unlabeled pairs (target 0).
 
     For positive number n, floor((n + 1) ratio) - floor(n ratio) are drawn, so that fractions come out right.
+    With a choice, each is the one of several candidates that it picks when its turn comes.
     """
     found = 0.0
+    each: Scalar = np.int64(1)
+    if choice is not None:
+        each = np.int64(choice.candidates)
     for first in range(0, users.size, _BLOCK):
         size = min(_BLOCK, users.size - first)
         before = np.int64(first * ratio)
         drawn = np.int64((first + size) * ratio) - before
         for m in range(first, first + size):
-            for j in range(np.int64(m * ratio), np.int64((m + 1) * ratio)):
-                drawn_users[j - before] = users[m]
-        draw_items(t, drawn_users, drawn, key, counter + np.uint64(before), drawn_items)
+            for j in range(np.int64(m * ratio) * each, np.int64((m + 1) * ratio) * each):
+                drawn_users[j - before * each] = users[m]
+        start = (counter + np.uint64(before)) * np.uint64(each)
+        draw_items(t, drawn_users, drawn * each, key, start, drawn_items)
         # A positive, then of those drawn for the block the n-th, the (n + size)-th and so on: neighbours have
         # different users, so that a step need not wait for the one before it.
         n: Scalar = first
@@ -259,8 +292,28 @@ def binary_epoch(
                 k = n - first
                 n += 1
             else:
-                user, item, target = np.int64(drawn_users[k]), np.int64(drawn_items[k]), np.float32(0.0)
+                at = k * each
+                if choice is not None:
+                    x = unit(splitmix64(choice_key, np.uint64(before + k)))
+                    at += _choose(w, choice, drawn_users, drawn_items, at, x)
+                user, item, target = np.int64(drawn_users[at]), np.int64(drawn_items[at]), np.float32(0.0)
                 k += size
             if item >= 0:
                 found += step(w, user, item, target, rate)
     return found
+
+
+@kernel(depends_on=_USES, inner=True)
+def _choose(w: Weights, choice: Choice, users: I32, items: I32, first: Scalar, x: Scalar) -> Scalar:
+    """Which of the candidates from `first` on; 0, the first, for a user who has touched every item."""
+    if items[first] < 0:
+        return np.int64(0)
+    for k in range(choice.candidates):
+        p, q = np.int64(users[first]) * w.width, np.int64(items[first + k]) * w.width
+        acc = load(w.user, p) * load(w.item, q)
+        for j in range(LANES, w.width, LANES):
+            acc = acc + load(w.user, p + j) * load(w.item, q + j)
+        choice.scores[k] = total(acc) + w.item_bias[items[first + k]]
+    if choice.rule == BEST:
+        return np.int64(best_of(choice.scores, choice.candidates))
+    return np.int64(softmax_of(choice.scores, choice.candidates, x))
