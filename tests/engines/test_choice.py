@@ -96,8 +96,6 @@ def expected_shares(negatives: Negatives, candidates: int) -> np.ndarray:
         scores = SCORES[list(items)].astype(float)
         weight = np.exp(scores) if negatives == "drns" else np.eye(candidates)[np.argmax(scores)]
         np.add.at(found, list(items), weight / weight.sum() / 4**candidates)
-        )
-        np.add.at(found, list(items), shares / 4**candidates)
     return found[1:]
 
 
