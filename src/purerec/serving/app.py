@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Concatenate, ParamSpec
@@ -22,6 +20,7 @@ from purerec.serving.gate import Gate
 from purerec.serving.logs import Log
 from purerec.serving.metrics import Metrics
 from purerec.serving.page_files import PageFile, read_page
+from purerec.serving.pool import Pool
 from purerec.serving.problems import Problem
 from purerec.serving.settings import Limits, Settings
 from purerec.serving.state import Holder, Loaded
@@ -54,7 +53,7 @@ class Service:
     holder: Holder = field(default_factory=Holder)
 
     def __post_init__(self) -> None:
-        self.pool = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="model")
+        self.pool = Pool(self.settings.threads)
 
     async def answer(
         self, make: Callable[Concatenate[Loaded, P], dict[str, Any]], *args: P.args, **kwargs: P.kwargs
@@ -64,7 +63,7 @@ class Service:
         if loaded is None:
             raise problems.not_ready()
         work = partial(_worked_out, make, loaded, *args, **kwargs)
-        return json_response(await asyncio.get_running_loop().run_in_executor(self.pool, work))
+        return json_response(await self.pool.run(work))
 
 
 def _worked_out(make: Callable[..., dict[str, Any]], loaded: Loaded, *args: Any, **kwargs: Any) -> bytes:

@@ -2,6 +2,8 @@
 
 In order: whether there is room for it, its token, its body (bounded in size and time), the answer (bounded in time),
 and then headers, counters and the log. Whatever goes wrong inside leaves as a problem document.
+
+Requests that take too long are found by looking at all of them every now and then, not by a timer for each.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ class Gate:
     def __init__(self, app: App, settings: Settings, metrics: Metrics, log: Log) -> None:
         self._app, self._settings, self._metrics, self._log = app, settings, metrics, log
         self._token = None if settings.token is None else _digest(settings.token.encode())
+        self._deadlines: dict[asyncio.Task[Any], float] = {}
+        self._overdue: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -69,19 +73,14 @@ class Gate:
             route = getattr(scope.get("route"), "path_format", "other")
             self._metrics.observe(route, answer.status, seconds)
             if self._settings.access_log != "off":
-                shown = {"path": _path(scope)} if self._settings.access_log == "path" else {}
-                self._log.write(
-                    "request",
-                    method=scope["method"],
-                    route=route,
-                    **shown,
-                    status=answer.status,
-                    ms=round(seconds * 1e3, 3),
-                    bytes=answer.size,
-                )
+                path = _path(scope) if self._settings.access_log == "path" else None
+                self._log.request(scope["method"], route, path, answer.status, seconds, answer.size)
 
     async def _answered(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         limit = self._settings.timeout_s
+        task = asyncio.current_task()
+        assert task is not None
+        body: bytes | None = None
         problem: Problem
         try:
             if scope["path"] not in _ALWAYS and self._metrics.in_flight > self._settings.pending:
@@ -91,23 +90,28 @@ class Gate:
                 await answer.send({"type": "http.response.body", "body": b""})
                 return
             self._check_token(scope)
+            self._deadlines[task] = time.perf_counter() + limit
             body = await self._body(scope, receive)
             if body is None:
                 return  # the client has gone
-            async with asyncio.timeout(limit):
-                await self._app(scope, _given(body, receive), answer.send)
+            self._deadlines[task] = time.perf_counter() + limit
+            await self._app(scope, _given(body, receive), answer.send)
             return
         except Problem as found:
             problem = found
-        except TimeoutError:
-            problem = problems.too_slow(limit)
         except asyncio.CancelledError:
-            raise
+            if task not in self._overdue:
+                raise
+            task.uncancel()
+            problem = problems.too_slow(limit) if body is not None else problems.body_too_slow(limit)
         except Exception as error:
             # To the log only: a trace may hold paths and data.
             where = [f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
             self._log.write("error", kind=type(error).__name__, detail=str(error)[:500], trace=where[-8:])
             problem = problems.internal()
+        finally:
+            self._deadlines.pop(task, None)
+            self._overdue.discard(task)
         if answer.ended:
             return
         if answer.status:
@@ -117,6 +121,14 @@ class Gate:
         if problem.status == 413:
             await _discard(receive)
         await answer.end()
+
+    def look(self) -> None:
+        """End what has taken too long; to be called every now and then."""
+        now = time.perf_counter()
+        for task, deadline in list(self._deadlines.items()):
+            if now > deadline and task not in self._overdue:
+                self._overdue.add(task)
+                task.cancel()
 
     # ------------------------------------------------------------------ parts
 
@@ -151,25 +163,16 @@ class Gate:
         if expected == 0:
             return b""
         parts, size = [], 0
-        try:
-            async with asyncio.timeout(self._settings.timeout_s):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return None
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > limit:
-                        raise problems.body_too_large(limit)
-                    if not message.get("more_body", False):
-                        return b"".join(parts)
-        except TimeoutError:
-            raise Problem(
-                408,
-                "slow-request",
-                f"the body did not arrive within {self._settings.timeout_s:g} s",
-                headers={"connection": "close"},
-            ) from None
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limit:
+                raise problems.body_too_large(limit)
+            if not message.get("more_body", False):
+                return b"".join(parts)
 
     # ------------------------------------------------------------------ headers
 

@@ -21,13 +21,17 @@ class Log:
 
     def __init__(self, worker: int | str) -> None:
         self._worker = worker
-        self._waiting: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+        self._waiting: deque[tuple[Any, ...]] = deque(maxlen=_KEPT)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
     def write(self, event: str, **facts: Any) -> None:
-        self._waiting.append({"time": time.time(), "event": event, **facts})
+        self._waiting.append((time.time(), {"event": event, **facts}))
+
+    def request(self, method: str, route: str, path: str | None, status: int, seconds: float, size: int) -> None:
+        """The same for a request, of which there are many."""
+        self._waiting.append((time.time(), None, method, route, path, status, seconds, size))
 
     def close(self) -> None:
         """Write what is left; not for longer than a moment, should nobody be reading."""
@@ -42,8 +46,12 @@ class Log:
     def _flush(self) -> None:
         lines = []
         while self._waiting:
-            record = self._waiting.popleft()
-            moment = record.pop("time")
+            moment, record, *request = self._waiting.popleft()
+            if record is None:
+                method, route, path, status, seconds, size = request
+                record = {"event": "request", "method": method, "route": route}
+                record |= {} if path is None else {"path": path}
+                record |= {"status": status, "ms": round(seconds * 1e3, 3), "bytes": size}
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{int(moment % 1 * 1000):03d}Z"
             lines.append(json.dumps({"time": stamp, "worker": self._worker, **record}) + "\n")
         while lines:

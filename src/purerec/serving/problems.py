@@ -65,6 +65,11 @@ def too_slow(seconds: float) -> Problem:
     )
 
 
+def body_too_slow(seconds: float) -> Problem:
+    close = {"connection": "close"}
+    return Problem(408, "slow-request", f"the body did not arrive within {seconds:g} s", headers=close)
+
+
 def body_too_large(limit: int) -> Problem:
     return Problem(413, "body-too-large", f"a body may have up to {limit:,} bytes; split the request")
 

@@ -27,9 +27,10 @@ class Server(uvicorn.Server):
 
     def __init__(self, service: Service, on_hangup: Callable[[], None] | None) -> None:
         settings = service.settings
+        self._gate = make_app(service)
         super().__init__(
             uvicorn.Config(
-                make_app(service),
+                self._gate,
                 http=bounded(settings),
                 ws="none",
                 lifespan="off",
@@ -59,6 +60,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def on_tick(self, counter: int) -> bool:
+        self._gate.look()
         if counter % 10 == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
@@ -75,7 +77,7 @@ class Server(uvicorn.Server):
 
     async def _look_on(self) -> None:
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(0.5)
             await self.on_tick(0)
 
 

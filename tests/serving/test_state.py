@@ -1,0 +1,100 @@
+"""Snapshots: checked, mapped, and out of reach of what happens to the folder."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from purerec.errors import StoreError
+from purerec.models import load_model
+from purerec.models.base import Recommender
+from purerec.serving.names import Names
+from purerec.serving.state import load, snapshot_model
+from purerec.storing import pack_strings, read_folder, take_snapshot, write_folder
+from serving.conftest import fitted
+
+
+@pytest.mark.parametrize("name", ["ials", "ease", "itemknn", "itempop", "pure", "coclustering"])
+def test_a_mapped_model_gives_the_same_lists(name: str, tmp_path: Path):
+    settings = {"epochs": 2} if name in ("pure", "coclustering") else {}
+    fitted(name=name, **settings).save(tmp_path / "m")
+    snapshot = snapshot_model(tmp_path / "m")
+    loaded = load(snapshot, "m")
+    snapshot.close()
+    expected, users = load_model(tmp_path / "m"), np.arange(5)
+    assert np.array_equal(loaded.model.top_for_users(users, 5).items, expected.top_for_users(users, 5).items)
+    assert [loaded.item_ids[i] for i in range(60)] == [str(i) for i in expected.items.ids.to_list()]
+    assert expected.labels is not None
+    assert [loaded.labels[i] for i in range(60)] == expected.labels.to_list()
+
+
+def test_snapshots_hold_what_the_folder_held(folder: Path, model: Recommender, tmp_path: Path):
+    model.save(tmp_path / "m")
+    snapshot = take_snapshot(tmp_path / "m", kind="model")
+    stored = snapshot.map()
+    expected = read_folder(tmp_path / "m", kind="model").tensors
+    (tmp_path / "m" / "tensors.safetensors").write_bytes(b"")  # cut short in place
+    assert stored.tensors.keys() == expected.keys()
+    for name, array in expected.items():
+        assert stored.tensors[name].dtype == array.dtype
+        assert np.array_equal(stored.tensors[name], array)
+        assert stored.tensors[name].flags.aligned
+    snapshot.close()
+
+
+def test_maps_do_not_write_through(folder: Path):
+    snapshot = take_snapshot(folder, kind="model")
+    first, second = snapshot.map(), snapshot.map()
+    snapshot.close()
+    name = "seen.indices"
+    before = second.tensors[name].copy()
+    first.tensors[name][:] = 0
+    assert np.array_equal(second.tensors[name], before)
+
+
+def test_damage_is_an_error(folder: Path, model: Recommender, tmp_path: Path):
+    model.save(tmp_path / "m")
+    with (tmp_path / "m" / "tensors.safetensors").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(StoreError, match="damaged or truncated"):
+        take_snapshot(tmp_path / "m", kind="model")
+    (tmp_path / "m" / "tensors.safetensors").unlink()
+    with pytest.raises(StoreError, match="cannot be read"):
+        take_snapshot(tmp_path / "m", kind="model")
+
+
+def test_scalars_and_empty_tensors(tmp_path: Path):
+    tensors = {"one": np.array(3.5), "none": np.zeros((0, 4), dtype=np.float32), "yes": np.array([True, False])}
+    write_folder(tmp_path / "f", kind="model", manifest={}, tensors=tensors)
+    snapshot = take_snapshot(tmp_path / "f", kind="model")
+    found = snapshot.map().tensors
+    snapshot.close()
+    for name, array in tensors.items():
+        assert found[name].shape == array.shape
+        assert np.array_equal(found[name], array)
+
+
+def test_a_model_that_cannot_answer_is_refused(folder: Path, tmp_path: Path):
+    """The checksum is right, but what it is of makes no sense: such a folder must not take over."""
+    stored = read_folder(folder, kind="model")
+    tensors = {name: array.copy() for name, array in stored.tensors.items()}
+    for name, array in tensors.items():
+        if name.startswith("model.") and array.dtype.kind == "f":
+            array[...] = np.nan
+    facts = {k: v for k, v in stored.manifest.items() if k not in ("format", "kind", "purerec", "tensors_sha256")}
+    write_folder(tmp_path / "nan", kind="model", manifest=facts, tensors=tensors)
+    snapshot = snapshot_model(tmp_path / "nan")
+    from purerec.errors import PurerecError
+
+    with pytest.raises(PurerecError):
+        load(snapshot, "nan")
+    snapshot.close()
+
+
+def test_names():
+    import polars as pl
+
+    tensors = pack_strings("x", pl.Series(["a", None, "", "Amélie"]))
+    assert [Names("x", tensors)[i] for i in range(4)] == ["a", None, "", "Amélie"]
+    assert Names("ids", {"ids": np.array([7, -3])})[1] == "-3"
+    assert Names("x", {})[0] is None
