@@ -1,11 +1,14 @@
 """SVD and PMF against plain loops, finite differences, and explicit least squares."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import purerec as pr
+from purerec.interactions import Csr
 from purerec.models.pmf import PMF
-from purerec.models.rating_sgd import Descent, Positives, Ratings, Weights, rating_epoch
+from purerec.models.rating_sgd import Descent, Positives, Ratings, Weights, new_choice, rating_epoch
 from purerec.models.ratings import rating_targets
 from purerec.models.svd import SVD
 from purerec.randomness import generator
@@ -171,3 +174,35 @@ def test_the_rate_falls_to_nothing_or_stays():
     assert falling[5][1] == pytest.approx(0.1)
     assert falling[9][1] < 0.01
     assert {rate for _, rate in SVD(epochs=4, schedule="constant").fit(data).history.curve("learning_rate")} == {0.1}
+
+
+@pytest.mark.parametrize("negatives", ["dns", "drns"])
+def test_dynamic_negatives_have_the_distribution_of_their_rule(negatives):
+    """Item 0 is everybody's positive. At a rate of zero the errors tell which items were chosen."""
+    n, scores = 6000, np.array([0.3, 1.1, -0.4, 0.0, 0.8])
+    feed = Positives(Csr.of(np.arange(n), np.zeros(n, int), (n, 5)), 2.0, 0, new_choice(negatives, 3))
+    for_users, for_items = np.zeros(n, np.float32), np.zeros(5, np.float32)
+    still = Weights(
+        np.zeros(n * 8, np.float32), np.zeros(5 * 8, np.float32), for_users, scores.astype(np.float32), for_users,
+        for_items, 8, 0.0, True,
+    )  # fmt: skip
+    squares = feed.epoch(0, still, 0.0) * feed.n - n * (1 - scores[0]) ** 2
+    shares = []
+    for items in itertools.product(range(1, 5), repeat=3):
+        s = scores[list(items)]
+        weight = np.exp(s) if negatives == "drns" else np.eye(3)[np.argmax(s)]
+        shares.append(weight @ s**2 / weight.sum())
+    assert squares / (2 * n) == pytest.approx(np.mean(shares), rel=0.02)
+
+
+@both
+@pytest.mark.parametrize("negatives", ["dns", "drns"])
+def test_dynamic_negatives_of_one_candidate_are_uniform(model, negatives):
+    data = ratings()
+    uniform = model(dim=3, epochs=4).fit(data, seed=1).score([0, 1])
+    np.testing.assert_array_equal(
+        model(dim=3, epochs=4, negatives=negatives, candidates=1).fit(data, seed=1).score([0, 1]), uniform
+    )
+    chosen = model(dim=3, epochs=4, negatives=negatives, candidates=4).fit(data, seed=1).score([0, 1])
+    assert np.isfinite(chosen).all()
+    assert not np.array_equal(chosen, uniform)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from typing import Literal
+from typing import Any, Literal
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -334,8 +334,9 @@ def _check(s: GameSettings, threads: int | None) -> None:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use; the environment's NUMBA_NUM_THREADS, if it is set."""
+    config: Any = numba.config  # filled at run time
+    return int(config.NUMBA_NUM_THREADS)
 
 
 def _rules(s: GameSettings) -> Rules:
