@@ -42,8 +42,8 @@ class DiscriminatorConfig(EpochConfig):
     """Where they come from. per_user: unobserved items of the positive's user; global: all unobserved pairs alike;
     popularity: of the positive's user, in proportion to popularity."""
     negatives: Negatives = "uniform"
-    """uniform: unlabeled pairs as they are drawn, which is what the PU risk is about; dns: of `candidates` items for a
-    user the one with the highest score; drns: one of them at random, in proportion to exp(score) (section 4.2)."""
+    """uniform: unlabeled pairs as they are drawn, which is what the PU risk is about; dns: of `candidates` items for
+    a user the one with the highest score; drns: one of them at random, in proportion to exp(score)."""
     candidates: int = Field(default=10, ge=1, le=1000)
     """Items that dns and drns choose from."""
     epochs: int = Field(default=90, ge=0, le=100_000)
@@ -210,7 +210,7 @@ class DiscriminatorModel(EpochModel):
             offset,
             risk,
             draw=draw,
-            people=p["user"][some],
+            people=np.column_stack([p["user"], p["user_bias"]])[some] if "user_bias" in p else p["user"][some],
             relation=p.get("relation"),
             free_bias="user_bias" in p,
         )

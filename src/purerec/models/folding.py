@@ -80,7 +80,9 @@ class LogisticFolding:
         relation: F32 | None = None,
         free_bias: bool = False,
     ) -> None:
-        """`draw` (n_items,) is how often items are drawn, in all 1; `people` some vectors to expect."""
+        """`draw` (n_items,) is how often items are drawn, in all 1; `people` (n, dim) or, with the bias, (n, dim + 1)
+        are some of training. A search starts at the one who would do best: far from all of them, where the vectors do
+        not make up for the bias of the model, the risk is flat."""
         self._items, self._risk, self._draw, self._free_bias = items, risk, draw, free_bias
         self._relation = None if relation is None else np.diag(relation) if relation.ndim == 1 else relation
         own_space = items if self._relation is None else items @ self._relation.T
@@ -89,29 +91,37 @@ class LogisticFolding:
             np.column_stack([own_space, np.ones(len(items), np.float32)]) if free_bias else own_space, np.float32
         )
         self._offset = np.ascontiguousarray(offset, np.float32)
+        self._people = people.astype(np.float32)
         self._all = kernels.make_table(self._table, self._offset, draw.astype(np.float32))
         self._sample = self._all
         if len(items) > 2 * _SAMPLE:
-            chosen, chance = _sample(own_space, self._offset, draw, people)
+            chosen, chance = _sample(self._table, self._offset, draw, people)
             weight = (draw[chosen] / chance).astype(np.float32)
             self._sample = kernels.make_table(self._table[chosen], self._offset[chosen], weight)
+        else:
+            chosen, weight = np.arange(len(items)), draw.astype(np.float32)
+        scores = self._people @ self._table[chosen].T + self._offset[chosen]
+        self._their_softplus = np.logaddexp(0, scores) @ weight
+        self._their_squares = np.sum(self._people**2, axis=1)
 
     def vector(self, history: I32) -> F32:
-        found = self.solve(history)[: self._dim]
-        return found if self._relation is None else (found @ self._relation).astype(np.float32)
+        found: F32 = self.solve(history)[: self._dim]
+        return found if self._relation is None else np.asarray(found @ self._relation, dtype=np.float32)
 
     def solve(self, history: I32) -> F32:
         """(dim,) or, with the bias, (dim + 1,): the minimum in the users' own space"""
-        found = np.zeros(self._table.shape[1], dtype=np.float32)
         own = self._table[history]
         scale, change = self._weights(history)
+        pull, penalty = own.mean(axis=0, dtype=np.float64), self._penalty(len(history))
+        risks = scale * self._their_softplus - self._people @ pull + 0.5 * penalty[0] * self._their_squares
+        found = self._people[np.argmin(risks)].copy()
         kernels.minimise(
             self._sample,
             self._all,
             kernels.Own(own, self._offset[history], change),
             scale,
-            own.mean(axis=0, dtype=np.float64),
-            self._penalty(len(history)),
+            pull,
+            penalty,
             found,
             kernels.make_sums(len(found)),
         )
@@ -134,33 +144,30 @@ class LogisticFolding:
     def parts(self, history: I32, vector: F32) -> F32 | None:
         """With the Hessian H of the risk at the vector: H^-1 (1 - D_j + D_j (1 - D_j) e.q_j) q_j / n for the PN
         risk, H^-1 q_j / n for the PU risk, in which the first two terms are 1 and 0."""
-        table, penalty = self._table.astype(np.float64), np.diag(self._penalty(len(history)))
-        e = np.zeros(table.shape[1])
+        e = np.zeros(self._table.shape[1], dtype=np.float32)
         e[: self._dim] = vector if self._relation is None else np.linalg.lstsq(self._relation.T, vector)[0]
-        scale, change = self._weights(history)
-        weight = scale * self._draw
-        weight[history] += change
-        if self._free_bias:
-            e[-1] = _best_bias(table[:, :-1] @ e[:-1] + self._offset, weight)
-        d = _sigmoid(table @ e + self._offset)
-        own, d_own = table[history], d[history]
-        hessian = (table.T * (weight * d * (1 - d))) @ table + penalty
-        pull = 1 - self._risk.own * d_own * (1 - (1 - d_own) * (own @ e))
+        sums = self._at(history, e)
+        own = self._table[history].astype(np.float64)
+        d = _sigmoid(own @ e + self._offset[history])
+        pull = 1 - self._risk.own * d * (1 - (1 - d) * (own @ e))
+        hessian = np.tril(sums.hessian) + np.tril(sums.hessian, -1).T
         found = np.linalg.solve(hessian, (own * pull[:, None]).T).T[:, : self._dim] / len(history)
         return (found if self._relation is None else found @ self._relation).astype(np.float32)
 
-
-def _best_bias(phi: F64, weight: F64) -> float:
-    """min over b of sum w softplus(phi + b) - b, where the person's own items pull with a weight of one in all."""
-    bias = 0.0
-    for _ in range(100):
-        d = _sigmoid(phi + bias)
-        slope, curve = weight @ d - 1, weight @ (d * (1 - d))
-        step = slope / max(curve, 1e-12)
-        bias -= float(np.clip(step, -2, 2))
-        if abs(step) < 1e-9:
-            break
-    return bias
+    def _at(self, history: I32, e: F32) -> kernels.Sums:
+        """The derivatives at a vector, with the bias that suits it best, which is written into it."""
+        sums, own = kernels.make_sums(len(e)), self._table[history]
+        scale, change = self._weights(history)
+        pull, penalty = own.mean(axis=0, dtype=np.float64), self._penalty(len(history))
+        terms = kernels.Own(own, self._offset[history], change)
+        for _ in range(50):
+            kernels.add_up(self._all, terms, scale, pull, penalty, e, sums, True)
+            if not self._free_bias or abs(sums.gradient[-1]) < 1e-3:
+                break
+            # The pull of the own items is 1 in all; in its logarithm the other side is nearly linear in the bias.
+            against = max(sums.gradient[-1] + 1, 1e-30)
+            e[-1] -= np.float32(np.clip(np.log(against) * against / max(sums.hessian[-1, -1], 1e-30), -50, 50))
+        return sums
 
 
 def _sample(items: F32, offset: F32, draw: F64, people: F32) -> tuple[npt.NDArray[np.int64], F64]:
