@@ -55,7 +55,7 @@ LAYERS = [
     {"comparing", "training", "reporting", "results"},
     {"explaining", "models"},
     {"exporting", "update_quality"},
-    {"experiments", "reproducing", "judging", "studies", "tuned", "tuning", "serving", "console"},
+    {"experiments", "folding_quality", "reproducing", "judging", "studies", "tuned", "tuning", "serving", "console"},
     {"cli"},
 ]
 

@@ -42,6 +42,10 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
     head = {"experiment": name, "title": spec["title"], "purerec": __version__, "seeds": seeds, "quick": quick}
     if spec.get("kind") == "exposure":
         return head | _exposure(spec, seeds, tell)
+    if spec.get("kind") == "folding":
+        from purerec.folding_quality import folding_quality
+
+        return head | folding_quality(spec, seeds, tell)
     if spec.get("kind") == "updating":
         return head | update_quality.reproduce(spec, seeds, tell)
     data = catalog.load(spec["data"])

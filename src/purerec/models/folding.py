@@ -114,7 +114,7 @@ class LogisticFolding:
         scale, change = self._weights(history)
         pull, penalty = own.mean(axis=0, dtype=np.float64), self._penalty(len(history))
         risks = scale * self._their_softplus - self._people @ pull + 0.5 * penalty[0] * self._their_squares
-        found = self._people[np.argmin(risks)].copy()
+        found: F32 = self._people[np.argmin(risks)].copy()
         kernels.minimise(
             self._sample,
             self._all,

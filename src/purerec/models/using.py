@@ -187,12 +187,23 @@ class Usable(ABC):
         own = Csr(np.array([0, len(known)], dtype=np.int64), known, (1, n)) if exclude_seen else None
         candidates = self._candidates(items, exclude)
         k = min(self._checked(k), n)
-        vector, parts = self._fold_in(known), self._parts()
+        vector, parts = self.fold_in(known), self._parts()
         if vector is not None and parts is not None:
             one = Factors(vector[None, :], parts.items, parts.item_bias)
             return top_k(_Scorer(self.name, one, self.score), [0], k, excluded=own, candidates=candidates)
-        scores = self._score_history(known) if len(known) else self.popularity()
+        scores = self.score_history(known)
         return top_k_of_scores(scores[None, :], k, excluded=own, candidates=candidates, name=self.name)
+
+    def score_history(self, item_idx: I32) -> F32:
+        """(n_items,) scores for a new person with this history, each item once, by internal index."""
+        if not len(item_idx):
+            return self.popularity()
+        vector = self.fold_in(item_idx)
+        if vector is None:
+            return self._score_history(item_idx)
+        parts = self._vectors()
+        scores: F32 = parts.items @ vector
+        return scores if parts.item_bias is None else scores + parts.item_bias
 
     def popularity(self) -> F32:
         """(n_items,) how many positives each item had in training."""
@@ -254,7 +265,7 @@ class Usable(ABC):
 
     def explain_history(self, item_idx: I32, target_idx: int, k: int = 5) -> Explanation:
         """The same by internal index; the history has each item once."""
-        return self._explanation(Person(item_idx, None, self._fold_in(item_idx)), target_idx, k)
+        return self._explanation(Person(item_idx, None, self.fold_in(item_idx)), target_idx, k)
 
     def _explanation(self, person: Person, target: int, k: int) -> Explanation:
         own, score = person.item_idx, self._score_of(person, target)
@@ -276,8 +287,7 @@ class Usable(ABC):
             return float(vectors.items[target] @ person.vector) + bias
         if person.user_idx is not None:
             return float(self._score(np.array([person.user_idx]))[0, target])
-        scores = self._score_history(person.item_idx) if len(person.item_idx) else self.popularity()
-        return float(scores[target])
+        return float(self.score_history(person.item_idx)[target])
 
     def _parts_of(self, person: Person) -> F32 | None:
         """(n, dim) what own items add to the person's vector. Remembered for the last one asked about, since reasons
@@ -351,7 +361,7 @@ class Usable(ABC):
         assert parts is not None, "a person has a vector only in a model of factors"
         return parts
 
-    def _fold_in(self, item_idx: I32) -> F32 | None:
+    def fold_in(self, item_idx: I32) -> F32 | None:
         """(dim,) the vector of a new person; None without one, or without a history."""
         folding = self._once("folding", self._folding) if len(item_idx) else None
         return None if folding is None else folding.vector(item_idx)

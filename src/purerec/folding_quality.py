@@ -1,0 +1,124 @@
+"""What folding in is worth: people of whom the model knew nothing, beside having trained on them.
+
+    of some people   80 % of the positives are given, the rest is to be found
+    trained          fitted on everybody else and on what is given of them
+    folded           fitted on everybody else only; then each is folded in from what is given
+
+Both rank the same items for the same people: all but what is given. Nobody with fewer than five positives is held out.
+The rows of those held out that are no positives are in neither fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from purerec import catalog
+from purerec.comparing import compare
+from purerec.evaluating import Evaluation, evaluate
+from purerec.interactions import F32, I64, Csr, Interactions
+from purerec.models import make_model
+from purerec.models.base import Recommender
+from purerec.randomness import generator
+from purerec.ranking import Factors
+from purerec.splitting import Split
+
+_LEAST = 5
+
+
+def hold_out(data: Interactions, share: float, given: float, seed: int) -> tuple[Interactions, Interactions, Split]:
+    """Everybody else; everybody else and what is given of some people; and that with what is hidden of them."""
+    rng = generator(seed, "split")
+    counts = data.positives.counts
+    able = np.flatnonzero(counts >= _LEAST)
+    held = np.zeros(data.n_users, dtype=np.bool_)
+    held[rng.choice(able, max(1, round(share * len(able))), replace=False)] = True
+    own = held[data.user_idx]
+    # Of each person's positives, in a random order, the first so many are given.
+    liked = np.flatnonzero(own & data.is_positive)
+    order = liked[np.lexsort((rng.random(len(liked)), data.user_idx[liked]))]
+    users = data.user_idx[order]
+    starts = np.flatnonzero(np.r_[True, users[1:] != users[:-1]])
+    sizes = np.diff(np.r_[starts, len(order)])
+    place = np.arange(len(order)) - np.repeat(starts, sizes)
+    is_given = place < np.round(np.repeat(sizes, sizes) * given)
+    others = np.flatnonzero(~own)
+    both = data.subset(np.sort(np.concatenate([others, order[is_given]])), name=data.name)
+    return data.subset(others), both, Split(both, None, data.subset(np.sort(order[~is_given])))
+
+
+class Folded:
+    """A fitted model as a scorer of people who were not there, by what is given of them."""
+
+    def __init__(self, model: Recommender, given: Csr, user_idx: I64) -> None:
+        self.name, self._model, self._given = model.name, model, given
+        first = model.fold_in(given.row(int(user_idx[0])))
+        self._factors: Factors | None = None
+        parts = model.factors()
+        if first is not None and parts is not None:
+            vectors = np.zeros((given.shape[0], len(first)), dtype=np.float32)
+            for user in user_idx:
+                vectors[user] = model.fold_in(given.row(int(user)))
+            self._factors = Factors(vectors, parts.items, parts.item_bias)
+
+    def factors(self) -> Factors | None:
+        return self._factors
+
+    def score(self, user_idx: I64, /) -> F32:
+        return np.stack([self._model.score_history(self._given.row(int(user))) for user in user_idx])
+
+
+def folding_quality(spec: Mapping[str, Any], seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Every data set and model of the experiment, both ways."""
+    metric, rows = spec["metric"], []
+    for name in spec["data"]:
+        data = catalog.load(name).deduplicate()
+        found: dict[str, dict[str, list[Evaluation]]] = {}
+        for seed in range(seeds):
+            others, both, parts = hold_out(data, spec["held_out"], spec["given"], seed)
+            for model in spec["models"]:
+                ways = found.setdefault(model, {"trained": [], "folded": []})
+                ways["trained"].append(evaluate(make_model(model).fit(both, seed=seed), parts, seed=seed))
+                apart = make_model(model).fit(others, seed=seed)
+                users = np.flatnonzero(parts.test.positives.counts)
+                ways["folded"].append(evaluate(Folded(apart, both.positives, users), parts, seed=seed))
+            tell(
+                f"{name} seed {seed}: {metric} trained / folded: "
+                + ", ".join(
+                    f"{m} {w['trained'][-1].metrics[metric]:.4f} / {w['folded'][-1].metrics[metric]:.4f}"
+                    for m, w in found.items()
+                )
+            )
+        for model, ways in found.items():
+            rows.append({"data": name, "model": model, **_summary(ways, metric)})
+    return {"metric": metric, "held_out": spec["held_out"], "given": spec["given"], "rows": rows}
+
+
+def _summary(ways: Mapping[str, list[Evaluation]], metric: str) -> dict[str, Any]:
+    pooled = {way: _pool(runs, metric) for way, runs in ways.items()}
+    test = next(row for row in compare(pooled, "trained", metric) if row.model != "trained")
+    return {
+        "metrics": {
+            way: {m: float(np.mean([run.metrics[m] for run in runs])) for m in runs[0].metrics}
+            for way, runs in ways.items()
+        },
+        "people": len(pooled["trained"].user_idx),
+        "difference": test.difference,
+        "ci": [test.ci_low, test.ci_high],
+        "verdict": test.verdict,
+    }
+
+
+def _pool(runs: list[Evaluation], metric: str) -> Evaluation:
+    """The people of several seeds, who are others each time, as those of one."""
+    values = np.concatenate([run.per_user[metric] for run in runs])
+    return replace(
+        runs[0],
+        metrics={metric: float(values.mean())},
+        per_user={metric: values},
+        user_idx=np.arange(len(values)),
+        fingerprint="pooled",
+    )
