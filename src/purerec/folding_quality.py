@@ -4,8 +4,8 @@
     trained          fitted on everybody else and on what is given of them
     folded           fitted on everybody else only; then each is folded in from what is given
 
-Both rank the same items for the same people: all but what is given. Nobody with fewer than five positives is held out.
-The rows of those held out that are no positives are in neither fit.
+Both rank the same items for the same people: all but what is given. Nobody with fewer than five positives is held
+out. The rows of those held out that are no positives are in neither fit.
 """
 
 from __future__ import annotations

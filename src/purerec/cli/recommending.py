@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from purerec import console
 from purerec.cli.options import JsonOpt
-from purerec.errors import ConfigError
+from purerec.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SHOWN = 8
+"""Parts of a long run after each of which the progress bar moves, at least."""
 
 
 def recommend(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `purerec fit`.")],
     user: Annotated[list[str] | None, typer.Option("--user", help="A user id; may be repeated.")] = None,
+    users_file: Annotated[
+        Path | None, typer.Option("--users-file", metavar="FILE", help="A file with a user id on each line.")
+    ] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="All users of the training data; needs --out.")] = False,
     history: Annotated[
         str | None, typer.Option("--history", metavar="ITEM,ITEM", help="Items that a new person liked.")
     ] = None,
@@ -22,6 +33,15 @@ def recommend(
     include_seen: Annotated[
         bool, typer.Option("--include-seen", help="Also items that the user has already.")
     ] = False,
+    items: Annotated[
+        str | None, typer.Option("--items", metavar="ITEM,ITEM", help="Only these may be recommended.")
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option("--exclude", metavar="ITEM,ITEM", help="These may not be recommended.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write to a .parquet, .csv or .jsonl file.")
+    ] = None,
     json: JsonOpt = None,
 ) -> None:
     """The best items for users of the training data, or for a new person with a history.
@@ -29,17 +49,37 @@ def recommend(
     Examples:
       purerec recommend model --user 196 --user 22 -k 5
       purerec recommend model --history 50,181
+      purerec recommend model --all --out recs.parquet
     """
     from purerec.models import load_model
+    from purerec.writing import check_target
 
-    if (not user) == (history is None):
-        raise ConfigError("give either --user ID (may be repeated) or --history ITEM,ITEM")
+    asked = [bool(user), users_file is not None, everybody, history is not None]
+    if sum(asked) != 1:
+        raise ConfigError("give one of --user ID (may be repeated), --users-file FILE, --all and --history ITEM,ITEM")
+    if everybody and out is None:
+        raise ConfigError("--all needs a file for the lists; add --out recs.parquet (or .csv, .jsonl)")
+    if out is not None and json is not None:
+        raise ConfigError("give either --out or --json, not both")
+    if out is not None:
+        check_target(out)
+    chosen = _lines(users_file) if users_file is not None else user
     model = load_model(folder)
-    if user:
-        found = model.recommend(user, k=k, exclude_seen=not include_seen)
-    else:
-        items = [part.strip() for part in (history or "").split(",") if part.strip()]
-        found = model.recommend_for(items, k=k, exclude_seen=not include_seen)
+    options: dict[str, Any] = {"exclude_seen": not include_seen, "items": _ids(items), "exclude": _ids(exclude)}
+    if out is not None:
+        n_users = len(model.users) if everybody else len(chosen or [None])
+        parts = (
+            iter([model.recommend_for(_ids(history) or [], k, **options)])
+            if history is not None
+            else model.recommend_blocks(chosen, k, **options, block_users=_block(n_users, k))
+        )
+        _write(out, parts, n_users)
+        return
+    found = (
+        model.recommend_for(_ids(history) or [], k=k, **options)
+        if history is not None
+        else model.recommend(chosen, k=k, **options)
+    )
     if json:
         console.write_json(found.to_dicts(), json)
     if json != "-":
@@ -48,6 +88,49 @@ def recommend(
             order,
             [[_id_text(c, v) for c, v in zip(order, row, strict=True)] for row in found.select(order).rows()],
         )
+
+
+def _write(out: Path, parts: Iterator[pl.DataFrame], n_users: int) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from purerec.writing import write_parts
+
+    columns = TextColumn("lists"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console.err, disable=not console.err.is_terminal, transient=True) as progress:
+        task = progress.add_task("lists", total=n_users)
+
+        def followed() -> Iterator[pl.DataFrame]:
+            for part in parts:
+                yield part
+                progress.advance(task, part["user"].n_unique() if "user" in part.columns else 1)
+
+        rows = write_parts(out, followed())
+    console.say(f"{rows:,} recommendations for {n_users:,} {'person' if n_users == 1 else 'people'} in {out}")
+
+
+def _block(n_users: int, k: int) -> int:
+    """Users at a time: enough to be worth starting threads, few enough for the bar to move and memory to stay."""
+    return max(1, min(max(256, n_users // _SHOWN), (1 << 20) // max(1, k)))
+
+
+def _ids(text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise DataError(f"{path} cannot be read: {reason}") from None
+    found = _without_blanks(text.splitlines())
+    if not found:
+        raise DataError(f"{path} names no users; write one id on each line")
+    return found
+
+
+def _without_blanks(lines: Iterable[str]) -> list[str]:
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _id_text(column: str, value: Any) -> Any:
