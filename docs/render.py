@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from purerec.experiments import paper_row
+from purerec.serving.settings import Limits
 
 ROOT = Path(__file__).parents[1]
 
@@ -123,8 +125,41 @@ def exposure() -> str:
 
 
 @table
+def table2_short() -> str:
+    """One line a model: four metrics, the paper's beside ours, time and memory."""
+    found = result("table2")
+    metrics = ["P@5", "NDCG@5", "MAP", "MRR"]
+    best = {m: max(mean(r["metrics"][m] for r in runs) for runs in found["models"].values()) for m in metrics}
+    verdicts = {t["model"]: t["verdict"] for t in found["tests"]}
+    rows = []
+    for model, runs in found["models"].items():
+        printed = paper_row(found["data"], model) or {}
+        cells = []
+        for m in metrics:
+            value = mean(run["metrics"][m] for run in runs)
+            ours = f"**{short(value)}**" if value == best[m] else short(value)
+            cells.append(f"{ours} ({short(printed[m])})" if m in printed else ours)
+        spread = short(stdev(run["metrics"]["P@5"] for run in runs))
+        seconds, added = (mean(run[what] for run in runs) for what in ("fit_seconds", "added_mb"))
+        sign = {"better": " ▲", "worse": " ▼"}.get(verdicts.get(model, ""), "")
+        rows.append([model, f"{cells[0]}{sign}", f"{spread}", *cells[1:], f"{seconds:.1f}", f"{added:.0f}"])
+    heads = ["ours (paper's)", "P@5", "± P@5", *metrics[1:], "fit s", "MB"]
+    note = f"▲ and ▼: better and worse than {found['baseline']} in P@5 (paired by user, Holm, p < 0.05)."
+    return f"{markdown(heads, rows)}\n\n{note}"
+
+
+@table
 def validation() -> str:
-    found = result("validation")
+    return on_validation("validation")
+
+
+@table
+def dimensions() -> str:
+    return on_validation("dimensions")
+
+
+def on_validation(name: str) -> str:
+    found = result(name)
     metrics = ["P@5", "NDCG@10", "MAP", "MRR"]
     rows = [
         [name, *(short(row["metrics"][m]) for m in metrics), f"{row['gain']:+.1%} ± {row['gain_error']:.1%}"]
@@ -240,6 +275,141 @@ def reading() -> str:
         ],
     ]
     return markdown(["", "purerec", "polars alone", "ratio"], rows)
+
+
+@table
+def tuned() -> str:
+    """What a search found for each model and data set, and what a check on fresh folds said to it."""
+    parts = []
+    for path in sorted((ROOT / "experiments" / "tuned").glob("*.toml")):
+        found = tomllib.loads(path.read_text())
+        limits = {unit: found.get(f"{unit}_each") for unit in ("trials", "minutes")}
+        budget = " or ".join(f"{limit:g} {unit}" for unit, limit in limits.items() if limit is not None)
+        rows = []
+        for name, entry in found["models"].items():
+            values, fresh = entry["validation"], entry.get("fresh")
+            check = ["", "", ""]
+            if fresh is not None:
+                check = [short(fresh["defaults"]), short(fresh["best"]), f"{fresh['p']:.2g}"]
+            rows.append(
+                [name, str(entry["trials"]), short(values["defaults"]), short(values["best"]), *check, entry["kept"]]
+            )
+        headings = ["model", "trials", "defaults", "best", "fresh: defaults", "fresh: best", "p", "kept"]
+        parts.append(
+            f"**{found['data']}**, {found['split']}: {found['metric']} ({found['protocol']}), {budget} for each; "
+            f"{found['folds']} + {found['fresh_folds']} folds.\n\n{markdown(headings, rows)}"
+        )
+    return "\n\n".join(parts)
+
+
+@table
+def updating() -> str:
+    found = result("updating")
+    rows = []
+    for row in found["rows"]:
+        for way, r in row["ways"].items():
+            cells = [f"{short(r['metrics'][m])} ± {short(r['spread'][m])}" for m in ("NDCG@10", "MAP")]
+            groups = [short(r[group]["NDCG@10"]) if r[group]["NDCG@10"] is not None else "" for group in _GROUPS]
+            first = f"{row['data']}, {row['model']}: " if way == "old" else ""
+            rows.append([f"{first}{way}", *cells, *groups, f"{r['seconds']:.2f}"])
+    sizes = {row["data"]: row for row in found["rows"]}
+    note = "; ".join(
+        f"{data}: {row['people']:,} people judged, {row['new_people']:,} of them new" for data, row in sizes.items()
+    )
+    heads = ["", "NDCG@10", "MAP", "of it, people known before", "new people", "seconds"]
+    return f"{markdown(heads, rows)}\n\nMeans and deviations over {found['seeds']} seeds. {note}."
+
+
+_GROUPS = ("returning", "new")
+
+
+@table
+def updating_verdict() -> str:
+    """What share of the gain of a refit an update has, and of its time."""
+    rows = result("updating")["rows"]
+    lines = []
+    for row in rows:
+        old, updated, refitted = (row["ways"][way]["metrics"]["NDCG@10"] for way in ("old", "updated", "refitted"))
+        time_share = row["ways"]["updated"]["seconds"] / row["ways"]["refitted"]["seconds"]
+        lines.append(
+            [
+                f"{row['data']}, {row['model']}",
+                f"{updated / old - 1:+.1%}",
+                f"{refitted / old - 1:+.1%}",
+                f"{time_share:.0%}",
+            ]
+        )
+    return markdown(["NDCG@10 against the old model", "update", "refit", "time of an update, of a refit's"], lines)
+
+
+@table
+def approximate() -> str:
+    rows = [
+        [
+            f"{r['size']}: {r['items']:,} items of {r['dim']} numbers",
+            short(r["recall@10"]) if r["recall@10"] < 1 else "1",
+            f"{r['index_per_s']:,}",
+            f"{r['exact_per_s']:,}",
+            f"{r['ratio']:g}",
+            f"{r['index_one_ms']:g}",
+            f"{r['exact_one_ms']:g}",
+            f"{r['build_s']:g}",
+        ]
+        for r in result("bench-approximate")
+    ]
+    heads = [
+        "",
+        "recall@10",
+        "users/s, index",
+        "users/s, exact",
+        "ratio",
+        "one user, index, ms",
+        "exact, ms",
+        "building, s",
+    ]
+    return markdown(heads, rows)
+
+
+@table
+def serving() -> str:
+    found = result("bench-serving")
+    rows = []
+    for run in found["runs"]:
+        for name, who in (("`purerec serve`", "purerec"), ("bare FastAPI, one process", "bare_fastapi")):
+            one = run[who]
+            many = f", {run['workers']} worker{'s' * (run['workers'] > 1)}" if who == "purerec" else ""
+            rows.append(
+                [
+                    name + many,
+                    f"{one['per_s']:,.0f}",
+                    f"{one['p50_ms']:.1f}",
+                    f"{one['p99_ms']:.1f}",
+                    str(one["errors"]),
+                    str(one.get("swaps", "")),
+                ]
+            )
+    heads = ["", "requests/s", "p50, ms", "p99, ms", "errors", "swaps"]
+    return markdown(heads, rows) + f"\n\nFrom the command to the first list: {found['start_seconds']:.1f} s."
+
+
+@table
+def serving_limits() -> str:
+    limits = Limits()
+    rows = {
+        "items of a list (`k`)": limits.k,
+        "people (`users`)": limits.batch,
+        "people times `k`": limits.cells,
+        "people times `k`, with reasons": limits.explained,
+        "items of a `history`": limits.history,
+        "ids in `items` or `exclude`": limits.ids,
+        "reasons for an item (`explain`)": limits.because,
+        "results of a search": limits.found,
+        "characters of a search": limits.query,
+        "characters of an id": limits.id_length,
+        "bytes of the body": limits.body_bytes,
+        "bytes of the head": limits.head_bytes,
+    }
+    return markdown(["of one request", "at most"], [[what, f"{limit:,}"] for what, limit in rows.items()])
 
 
 def render(text: str) -> str:

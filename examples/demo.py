@@ -36,7 +36,11 @@ def main() -> None:
     folder = Path("demo-model")
     model.save(folder, metrics=result.metrics, files={"report.html": fit_report(model, result).encode()})
     console.say(f"\nmodel: {folder}/   report: {folder / 'report.html'}")
-    console.say(f"more: .venv/bin/purerec recommend {folder} --history 50,181 -k 5")
+    tool = Path(sys.executable).with_name("purerec")
+    if tool.is_relative_to(Path.cwd()):
+        tool = tool.relative_to(Path.cwd())
+    console.say(f"try it:  {tool} serve {folder}   and open http://127.0.0.1:8000")
+    console.say(f"or:      {tool} recommend {folder} --history 50,181 -k 5")
 
 
 if __name__ == "__main__":

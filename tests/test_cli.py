@@ -96,7 +96,9 @@ def test_evaluate_own_file_and_a_stored_model(clicks, model, tmp_path):
     assert "would be a lie" in leaked.stderr
     purerec("fit", clicks, "--model", "itempop", "--split", "ratio", "--out", tmp_path / "m", check=0)
     honest = purerec("evaluate", clicks, "--from", tmp_path / "m", "--split", "ratio", "--json", "-", check=0)
-    assert json.loads(honest.stdout)["metrics"] == json.loads((tmp_path / "r.json").read_text())["metrics"]
+    measured = json.loads(honest.stdout)["metrics"]
+    assert measured == json.loads((tmp_path / "r.json").read_text())["metrics"]
+    assert measured == json.loads((tmp_path / "m" / "manifest.json").read_text())["metrics"]  # what the service shows
 
 
 def test_labels_of_protocols(clicks):

@@ -71,7 +71,9 @@ def fit(
     tensorboard: Annotated[Path | None, typer.Option("--tensorboard", help="Folder for TensorBoard.")] = None,
     split: Annotated[
         str | None,
-        typer.Option("--split", help="Fit on the train part of this split only.", rich_help_panel="Split"),
+        typer.Option(
+            "--split", help="Fit on the train part of this split, judge by its test part.", rich_help_panel="Split"
+        ),
     ] = None,
     n: SplitN = None,
     test: SplitTest = None,
@@ -92,6 +94,7 @@ def fit(
       purerec fit ml-100k --model pure --set dim=8 --split u1 --out model
       purerec fit clicks.csv --model pure --out model --resume
     """
+    from purerec.evaluating import evaluate
     from purerec.experiments import fit_with_early_stopping
     from purerec.models import make_model
     from purerec.reporting.fit import fit_report
@@ -102,7 +105,8 @@ def fit(
     recommender = make_model(model, **settings_of(set_, settings, model))
     where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
     data_log = load_data(data, where, min_rating=min_rating, titles=titles, encoding=encoding)
-    train = data_log if split is None else split_data(data_log, split, n, test, at, split_seed).full_train
+    parts = None if split is None else split_data(data_log, split, n, test, at, split_seed)
+    train = data_log if parts is None else parts.full_train
     checkpoint = out.with_name(out.name + ".checkpoint")
     options = Run(
         progress=console.err.is_terminal,
@@ -120,11 +124,17 @@ def fit(
     except KeyboardInterrupt as stop:
         console.err.print(f"interrupted {stop}".strip())
         raise typer.Exit(1) from None
-    folder = recommender.save(out, files={"report.html": fit_report(recommender).encode()})
+    judged = None if parts is None else evaluate(recommender, parts, seed=seed)
+    report = {"report.html": fit_report(recommender, judged).encode()}
+    measured = {} if judged is None else {"metrics": judged.metrics}
+    folder = recommender.save(out, files=report, **measured)
     shutil.rmtree(checkpoint, ignore_errors=True)
     facts = recommender.fitted_on
     console.say(
         f"{model} fitted on {facts['positives']:,} positives of {facts['users']:,} users and {facts['items']:,} "
         f"items in {facts['fit_seconds']:.2f} s, saved in {folder}"
     )
-    console.note(f"next: purerec recommend {folder} --user {recommender.users[0]}")
+    if judged is not None and parts is not None:
+        console.say(f"on the test part of {parts.describe()}; {judged.label}:")
+        console.table(list(judged.metrics), [list(judged.metrics.values())])
+    console.note(f"next: purerec recommend {folder} --user {recommender.users[0]}   or   purerec serve {folder}")
