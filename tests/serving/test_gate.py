@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -146,22 +147,22 @@ def test_failures_tell_the_log_and_not_the_caller(answering):
     asyncio.run(go())
 
 
-def test_pool_gives_results_and_errors_to_whom_they_belong():
+def test_only_what_is_known_to_be_brief_is_done_in_the_loop():
     async def go() -> None:
-        pool = Pool(3)
+        pool, here = Pool(2), threading.get_ident()
+        where = [await pool.run("brief", threading.get_ident) for _ in range(3)]
+        assert where[0] != here
+        assert where[1:] == [here, here]
+        assert await pool.run(None, threading.get_ident) != here
 
-        def work(n: int) -> int:
-            if n % 7 == 0:
-                raise ValueError(n)
-            return n
+        def slow() -> int:
+            sum(range(200_000))
+            return threading.get_ident()
 
-        found = await asyncio.gather(*(pool.run(lambda n=n: work(n)) for n in range(200)), return_exceptions=True)
-        for n, result in enumerate(found):
-            assert (isinstance(result, ValueError) and result.args == (n,)) if n % 7 == 0 else result == n
-        slow = asyncio.create_task(pool.run(lambda: time.sleep(0.05)))
-        await asyncio.sleep(0)
-        slow.cancel()
-        assert await pool.run(lambda: "still there") == "still there"
+        assert here not in [await pool.run("slow", slow) for _ in range(3)]
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                await pool.run("brief", lambda: 1 // 0)
 
     asyncio.run(go())
 

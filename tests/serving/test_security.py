@@ -72,6 +72,15 @@ def test_headers(served: Served, path: str):
     assert "access-control-allow-origin" not in headers
 
 
+def test_other_names_of_the_machine_are_refused(served: Served, guarded: Served):
+    """A name that somebody else made to point to 127.0.0.1 (DNS rebinding)."""
+    for name in ("localhost", "LOCALHOST:80", "127.0.0.1", f"127.0.0.1:{served.port}", "[::1]:80"):
+        assert served.get("/v1/model", headers={"host": name}).status_code == 200
+    for name in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "127.0.0.1@evil", "a:b"):
+        problem_of(served.get("/v1/model", headers={"host": name}), 421)
+        assert guarded.get("/v1/model", headers={"host": name}).status_code == 200  # a token is guard enough
+
+
 def test_cors_is_off_by_default(served: Served):
     headers = {"origin": "https://shop.example", "access-control-request-method": "POST"}
     problem_of(served.client.options("/v1/recommend", headers=headers), 405)

@@ -147,10 +147,10 @@ def test_hundred_megabytes_in_chunks(served: Served):
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\xaa" * 200,
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nbroken header\r\n\r\n",
-        b"POST /v1/recommend HTTP/1.1\r\nhost: a\r\ncontent-length: -5\r\n\r\n",
-        b"POST /v1/recommend HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd",
-        b"POST /v1/recommend HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-        b"POST /v1/recommend HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/recommend HTTP/1.1\r\nhost: localhost\r\ncontent-length: -5\r\n\r\n",
+        b"POST /v1/recommend HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd",
+        b"POST /v1/recommend HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
 )
 def test_garbage(served: Served, data: bytes):
@@ -163,7 +163,7 @@ def test_garbage(served: Served, data: bytes):
 
 def test_endless_head(served: Served):
     with served.connect() as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n")
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n")
         try:
             for n in range(100_000):
                 connection.sendall(b"x-%d: %s\r\n" % (n, b"y" * 100))
@@ -179,7 +179,7 @@ def test_clients_that_hang(served: Served):
     silent, head, body = served.connect(), served.connect(), served.connect()
     with silent, head, body:
         head.sendall(b"GET /healthz HTTP/1.1\r\nhost: ")
-        body.sendall(b"POST /v1/recommend HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{")
+        body.sendall(b"POST /v1/recommend HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
         assert served.get("/v1/users/u3/recommendations").status_code == 200
         assert read_all(head).startswith(b"HTTP/1.1 408")
         assert read_all(body).startswith(b"HTTP/1.1 408")
@@ -189,12 +189,12 @@ def test_clients_that_hang(served: Served):
 def test_a_client_that_goes_away(served: Served):
     for _ in range(20):
         with served.connect() as connection:
-            connection.sendall(b"POST /v1/recommend HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{")
+            connection.sendall(b"POST /v1/recommend HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
     assert served.get("/healthz").status_code == 200
     assert "Traceback" not in served.lines()
 
 
 def test_pipelined_requests(served: Served):
-    one = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"
-    last = b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+    one = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     assert served.raw(one * 5 + last).count(b"HTTP/1.1 200") == 6

@@ -56,14 +56,18 @@ class Service:
         self.pool = Pool(self.settings.threads)
 
     async def answer(
-        self, make: Callable[Concatenate[Loaded, P], dict[str, Any]], *args: P.args, **kwargs: P.kwargs
+        self,
+        kind: str | None,
+        make: Callable[Concatenate[Loaded, P], dict[str, Any]],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> Response:
-        """What `make` gives for the current model, with the model's version in it."""
+        """What `make` gives for the current model, with the model's version in it; `kind` as in `Pool.run`."""
         loaded = self.holder.current
         if loaded is None:
             raise problems.not_ready()
         work = partial(_worked_out, make, loaded, *args, **kwargs)
-        return json_response(await self.pool.run(work))
+        return json_response(await self.pool.run(kind, work))
 
 
 def _worked_out(make: Callable[..., dict[str, Any]], loaded: Loaded, *args: Any, **kwargs: Any) -> bytes:
@@ -164,7 +168,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     async def recommend(request: Request) -> Response:
         asked = schemas.parse(schemas.RecommendRequest, await request.body())
         _check_amount(asked.cells, asked.explain)
-        return await service.answer(_recommended, asked)
+        return await service.answer(asked.kind, _recommended, asked)
 
     @app.get(
         "/v1/users/{id:path}/recommendations",
@@ -175,7 +179,8 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     )
     async def for_user(id: UserId, k: KQuery = 10, exclude_seen: bool = True, explain: Reasons = 0) -> Response:
         _check_amount(k, explain)
-        return await service.answer(answers.one_user, id, k, exclude_seen=exclude_seen, explain=explain)
+        kind = "user" if k <= schemas.FEW and not explain else None
+        return await service.answer(kind, answers.one_user, id, k, exclude_seen=exclude_seen, explain=explain)
 
     @app.get(
         "/v1/items/{id:path}/similar",
@@ -185,7 +190,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         summary="The items nearest to one",
     )
     async def similar(id: ItemId, k: KQuery = 10) -> Response:
-        return await service.answer(answers.similar, id, k)
+        return await service.answer("similar" if k <= schemas.FEW else None, answers.similar, id, k)
 
     @app.get(
         "/v1/explain",
@@ -199,7 +204,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         item: Annotated[str, Query(max_length=_LIMITS.id_length, examples=["50"])],
         k: Annotated[int, Query(ge=1, le=_LIMITS.because)] = 5,
     ) -> Response:
-        return await service.answer(answers.explain_user, user, item, k)
+        return await service.answer(None, answers.explain_user, user, item, k)
 
     @app.post(
         "/v1/explain",
@@ -211,7 +216,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     )
     async def explain_new(request: Request) -> Response:
         asked = schemas.parse(schemas.ExplainRequest, await request.body())
-        return await service.answer(answers.explain_history, asked.history, asked.item, asked.k)
+        return await service.answer(None, answers.explain_history, asked.history, asked.item, asked.k)
 
 
 def _recommended(loaded: Loaded, asked: schemas.RecommendRequest) -> dict[str, Any]:
@@ -248,7 +253,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         summary="Items by the words of their title or the start of their id; without a query, the most popular",
     )
     async def items(query: Search = "", limit: Found = 20) -> Response:
-        return await service.answer(answers.find_items, query, limit)
+        return await service.answer(None, answers.find_items, query, limit)
 
     @app.get(
         "/v1/users",
@@ -258,7 +263,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         summary="People of the training data by the start of their id",
     )
     async def users(query: Search = "", limit: Found = 20) -> Response:
-        return await service.answer(answers.find_users, query, limit)
+        return await service.answer(None, answers.find_users, query, limit)
 
     @app.get(
         "/v1/model",
@@ -268,7 +273,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         summary="What the model is, and what it was fitted on",
     )
     async def model() -> Response:
-        return await service.answer(answers.about, service.settings.limits)
+        return await service.answer("model", answers.about, service.settings.limits)
 
 
 # ---------------------------------------------------------------------- operating

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -42,6 +43,7 @@ SECURITY: Headers = [
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
 _NO_STORE = (b"cache-control", b"no-store")
+_LOCAL = re.compile(rb"(?i:localhost|127\.[0-9.]{1,12}|\[::1\])(:[0-9]{1,5})?")
 _LINGER_S = 2.0
 _ALWAYS = ("/healthz", "/readyz")
 """Answered however busy the service is."""
@@ -85,6 +87,7 @@ class Gate:
         try:
             if scope["path"] not in _ALWAYS and self._metrics.in_flight > self._settings.pending:
                 raise problems.overloaded()
+            self._check_host(scope)
             if scope["method"] == "OPTIONS" and self._settings.cors and (allowed := self._preflight(scope)):
                 await answer.send({"type": "http.response.start", "status": 204, "headers": allowed})
                 await answer.send({"type": "http.response.body", "body": b""})
@@ -131,6 +134,18 @@ class Gate:
                 task.cancel()
 
     # ------------------------------------------------------------------ parts
+
+    def _check_host(self, scope: Scope) -> None:
+        if not self._settings.local_only:
+            return
+        for name, value in scope["headers"]:
+            if name == b"host" and not _LOCAL.fullmatch(value):
+                raise Problem(
+                    421,
+                    "other-host",
+                    "a service without a token answers to localhost and 127.0.0.1 only; set a token to let it be "
+                    "called by other names",
+                )
 
     def _check_token(self, scope: Scope) -> None:
         path = scope["path"]

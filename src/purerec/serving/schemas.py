@@ -19,6 +19,8 @@ from purerec.serving.problems import Problem
 from purerec.serving.settings import Limits
 
 _LIMITS = Limits()
+FEW = 50
+"""Items of a list, or of a history, that are no more than usual."""
 
 TextId = Annotated[str, Field(strict=True, max_length=_LIMITS.id_length, examples=["50"])]
 
@@ -80,7 +82,17 @@ class RecommendRequest(Request):
 
     @property
     def cells(self) -> int:
+        """Places in all lists."""
         return self.k * (len(self.users) if self.users is not None else 1)
+
+    @property
+    def kind(self) -> str | None:
+        """A name for requests that are as small as most, each of which takes about as long as another."""
+        if self.cells > FEW or self.explain or self.items is not None or self.exclude is not None:
+            return None
+        if self.users is not None:
+            return "users"
+        return "history" if len(self.history or ()) <= FEW else None
 
 
 class ExplainRequest(Request):

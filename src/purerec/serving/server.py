@@ -6,6 +6,7 @@ import ipaddress
 import os
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from purerec import console
@@ -32,7 +33,9 @@ def serve(
     except ImportError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", purpose="the service") from None
     listener = bind(host, port)
-    if settings.token is None and not is_loopback(host):
+    if settings.token is None and is_loopback(host):
+        settings = replace(settings, local_only=True)
+    elif settings.token is None:
         console.warn(f"{host} may be reached from other machines, and there is no token (--token-file)")
     address = listener.getsockname()
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]

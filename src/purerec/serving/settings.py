@@ -45,6 +45,9 @@ class Settings:
 
     token: str | None = field(default=None, repr=False)
     """Bearer token; None: the service is open to all who can reach it."""
+    local_only: bool = False
+    """Answer only who asks for this machine by a name of its own. A page from elsewhere whose name was made to point
+    to 127.0.0.1 could otherwise read everything through the browser of whoever looks at it."""
     cors: tuple[str, ...] = ()
     """Origins of pages that may call the service; ("*",): all."""
     timeout_s: float = 10.0
