@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from conftest import checkerboard, need
+from purerec import exporting
 from purerec.errors import ConfigError, MissingExtraError, NotFittedError, StoreError
 from purerec.exporting import INDEX, WITH_VECTORS, ItemIndex, export_vectors, search_index, vectors
 from purerec.interactions import Interactions
@@ -144,6 +145,28 @@ def test_scores_of_the_index_are_dot_products(bpr, tmp_path):
         assert score == pytest.approx(float(users[query] @ items[bpr.items.index(item)]), abs=1e-4)
     one = search_index(tmp_path / "v", users[0], 5)
     assert one["item"].to_list() == table["item"].to_list()[:5]
+
+
+def test_items_made_equally_long_keep_their_scores(bpr, tmp_path, monkeypatch):
+    need("usearch")
+    recalls = iter([0.5, 0.99])  # too little is found at first
+    monkeypatch.setattr(exporting, "measure_recall", lambda *_: next(recalls))
+    found = export_vectors(bpr, tmp_path / "v", index=True)
+    assert found.recall == 0.99
+    about = json.loads((tmp_path / "v" / "manifest.json").read_text())
+    assert (about["dim"], about["index"]["dim"]) == (found.dim, found.dim + 1)
+    users, items = vectors(bpr)
+    top = ItemIndex(tmp_path / "v").search(users, 10)
+    np.testing.assert_allclose(top.scores, np.take_along_axis(users @ items.T, top.items.astype(int), 1), atol=1e-4)
+    assert np.mean(top.scores >= np.sort(users @ items.T, axis=1)[:, -10:-9] - 1e-4) >= 0.9
+
+
+def test_the_first_graph_is_kept_if_the_second_finds_less(bpr, tmp_path, monkeypatch):
+    need("usearch")
+    recalls = iter([0.9, 0.8])
+    monkeypatch.setattr(exporting, "measure_recall", lambda *_: next(recalls))
+    assert export_vectors(bpr, tmp_path / "v", index=True).recall == 0.9
+    assert json.loads((tmp_path / "v" / "manifest.json").read_text())["index"]["dim"] == 6
 
 
 def test_more_than_there_is_gives_all_there_is(bpr, tmp_path):

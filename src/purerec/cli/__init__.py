@@ -52,11 +52,10 @@ def main() -> None:
 def _run() -> int:
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # what typer makes of Ctrl-C
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except typer.Exit as stop:
-        if stop.exit_code == 130:  # what typer makes of Ctrl-C
-            console.err.print("interrupted")
-            return 1
         return stop.exit_code
     except typer.TyperException as wrong:
         context = getattr(wrong, "ctx", None)
