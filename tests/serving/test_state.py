@@ -1,5 +1,6 @@
 """Snapshots: checked, mapped, and out of reach of what happens to the folder."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from purerec.errors import StoreError
 from purerec.models import load_model
 from purerec.models.base import Recommender
 from purerec.serving.names import Names
-from purerec.serving.state import load, snapshot_model
+from purerec.serving.state import Holder, load, snapshot_model
 from purerec.storing import pack_strings, read_folder, take_snapshot, write_folder
 from serving.conftest import fitted
 
@@ -98,3 +99,24 @@ def test_names():
     assert [Names("x", tensors)[i] for i in range(4)] == ["a", None, "", "Amélie"]
     assert Names("ids", {"ids": np.array([7, -3])})[1] == "-3"
     assert Names("x", {})[0] is None
+
+
+@pytest.mark.parametrize("name", ["ials", "ease", "pure", "itempop"])
+def test_a_model_that_was_swapped_out_leaves_nothing_behind(name: str, tmp_path: Path):
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("needs /proc")
+    fitted(name=name, **({"epochs": 1} if name == "pure" else {})).save(tmp_path / "m")
+
+    def mapped() -> int:
+        return Path("/proc/self/maps").read_text().count("memfd:purerec")
+
+    before, holder = mapped(), Holder()
+    gc.disable()
+    try:
+        for _ in range(3):
+            snapshot = snapshot_model(tmp_path / "m")
+            holder.swap(load(snapshot, "m"))
+            snapshot.close()
+        assert mapped() == before + 1
+    finally:
+        gc.enable()

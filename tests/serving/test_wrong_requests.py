@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import socket
+import threading
 import time
 
 import httpx
@@ -198,3 +200,23 @@ def test_pipelined_requests(served: Served):
     one = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
     last = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     assert served.raw(one * 5 + last).count(b"HTTP/1.1 200") == 6
+
+
+def test_a_client_that_does_not_take_its_answers(served: Served):
+    """Many requests at once and no reading: cut off when the time is up, with most of it unsent."""
+    request = b"GET /v1/users/u3/recommendations?k=60&exclude_seen=false HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    n = 5000
+    with served.connect() as connection:
+        sending = threading.Thread(target=_send, args=(connection, request * n))
+        sending.start()
+        sending.join(10)
+        time.sleep(5)  # of which two are allowed
+        answers = read_all(connection).count(b"HTTP/1.1 200")
+    sending.join()
+    assert 0 < answers < n
+    assert served.get("/healthz").status_code == 200
+
+
+def _send(connection: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        connection.sendall(data)

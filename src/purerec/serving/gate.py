@@ -45,6 +45,8 @@ SECURITY: Headers = [
 _NO_STORE = (b"cache-control", b"no-store")
 _LOCAL = re.compile(rb"(?i:localhost|127\.[0-9.]{1,12}|\[::1\])(:[0-9]{1,5})?")
 _LINGER_S = 2.0
+_PATIENT, _PATIENT_S = "/v1/reload", 600.0
+"""Loading a large model may take long, and giving up half way would mean never."""
 _ALWAYS = ("/healthz", "/readyz")
 """Answered however busy the service is."""
 
@@ -97,7 +99,7 @@ class Gate:
             body = await self._body(scope, receive)
             if body is None:
                 return  # the client has gone
-            self._deadlines[task] = time.perf_counter() + limit
+            self._deadlines[task] = time.perf_counter() + (limit if scope["path"] != _PATIENT else _PATIENT_S)
             await self._app(scope, _given(body, receive), answer.send)
             return
         except Problem as found:
@@ -108,6 +110,8 @@ class Gate:
             task.uncancel()
             problem = problems.too_slow(limit) if body is not None else problems.body_too_slow(limit)
         except Exception as error:
+            if answer.status and not answer.ended:
+                raise ConnectionAbortedError from None  # the client has gone while it was being answered
             # To the log only: a trace may hold paths and data.
             where = [f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
             self._log.write("error", kind=type(error).__name__, detail=str(error)[:500], trace=where[-8:])

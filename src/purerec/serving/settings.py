@@ -58,7 +58,7 @@ class Settings:
     """How long requests in flight may take after SIGTERM."""
     pending: int = 128
     """Requests in work or waiting, for each worker; more are turned away with 503."""
-    connections: int = 1_024
+    connections: int = 512
     """Open connections, for each worker; more are turned away with 503."""
     threads: int = 2
     """Threads for the model, for each worker."""

@@ -12,6 +12,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,9 @@ def load(snapshot: Snapshot, where: str) -> Loaded:
             Names("item.ids", stored.tensors),
             Names("item.labels", stored.tensors),
         )
+        # When nobody has it any more, its memory must go at once: a model that refers to itself somewhere would wait
+        # for the garbage collector, which has no idea of how much memory is mapped.
+        weakref.finalize(loaded, vars(loaded.model).clear)
         loaded.warm_up()
     except PurerecError:
         raise

@@ -115,7 +115,9 @@ class Supervisor:
                 loading.result()
                 self._ready()
                 await stopped
-            loading.cancel()
+            else:
+                loading.cancel()
+                await asyncio.gather(loading, return_exceptions=True)
         except (WorkerLost, TimeoutError) as error:
             raise StoreError(f"{self._folder} cannot be served: {error or 'a worker takes too long'}") from None
         finally:
@@ -130,7 +132,7 @@ class Supervisor:
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "purerec.serving.crew", *map(str, passed), str(number), str(self._workers)),
+                *("-P", "-m", "purerec.serving.crew", *map(str, passed), str(number), str(self._workers)),
                 pass_fds=passed,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
