@@ -50,7 +50,8 @@ def test_public_names():
 LAYERS = [
     {"errors", "randomness", "memory"},
     {"interactions", "sniffing", "compiled"},
-    {"reading", "writing", "splitting", "storing", "world", "drawing", "sampling", "risks", "metrics", "ranking", "engines"},
+    {"reading", "writing", "splitting", "storing", "world", "drawing", "sampling", "risks"},
+    {"metrics", "ranking", "engines"},
     {"fetching", "catalog", "theory", "validating", "evaluating"},
     {"comparing", "training", "reporting", "results"},
     {"explaining", "models"},

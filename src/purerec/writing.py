@@ -27,8 +27,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         raise ConfigError(f"{target}: a table is written as {', '.join(SUFFIXES)}; choose a name that ends so")
     if target.is_dir():
         raise StoreError(f"{target} is a folder; give the name of a file")
-    work = _temporary(target)
-    work.unlink()
+    _temporary(target).unlink()
     return target
 
 
@@ -52,7 +51,11 @@ def write_parts(path: str | os.PathLike[str], parts: Iterator[pl.DataFrame]) -> 
     except OSError as error:
         raise StoreError(f"cannot write {target}: {error.strerror or error}") from None
     finally:
-        work.unlink(missing_ok=True)
+        try:
+            work.unlink(missing_ok=True)
+        except KeyboardInterrupt:  # one Ctrl-C comes twice, from Polars and from Python itself
+            work.unlink(missing_ok=True)
+            raise
     return counted.rows
 
 
@@ -85,7 +88,8 @@ def _write_parquet(work: Path, parts: _Counted) -> None:
             yield part if columns is None else part.select(columns)
 
     try:
-        register_io_source(source, schema=dict(first.schema)).sink_parquet(work)
+        with work.open("wb") as file:  # by its name, Polars' threads would make it anew after an interruption
+            register_io_source(source, schema=dict(first.schema)).sink_parquet(file)
     except pl.exceptions.PolarsError as error:
         if parts.error is not None:
             raise parts.error from None

@@ -190,7 +190,7 @@ class DiscriminatorModel(EpochModel):
         """The risk that the model was trained with; `nnpu` as `pu`, from which it differs for overfitted models."""
         parts, p = self.factors(), self._params
         if parts is None:
-            raise ConfigError(f"{self.name} with a network as scorer cannot recommend for new people; use fm")
+            return None
         prior, is_pn = self.config.prior, self.risk == "pn"
         n, n_items = len(self.seen), len(self.items)
         draw = np.full(n_items, 1 / n_items)
@@ -214,6 +214,9 @@ class DiscriminatorModel(EpochModel):
             relation=p.get("relation"),
             free_bias="user_bias" in p,
         )
+
+    def _score_history(self, item_idx: I32) -> F32:
+        raise ConfigError(f"{self.name} with a network as scorer cannot recommend for new people; use fm")
 
     def _has_own_scorer(self) -> bool:
         return any(name.startswith("scorer.") for name in self._params) or self.scorer_module is not None

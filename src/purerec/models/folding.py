@@ -239,7 +239,7 @@ class PairwiseFolding:
             if not new_value < value:
                 break
             found, value, now, after = trial, new_value, after, now
-            if gain <= 1e-4 * float(found[: self._dim] @ now[1] @ found[: self._dim]):
+            if gain <= 1e-4 * float(found[: self._dim] @ now[1] @ found[: self._dim]) or gain < 1e-7:
                 break
         return found[: self._dim]
 

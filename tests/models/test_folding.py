@@ -1,0 +1,195 @@
+"""A new person's vector against a general minimiser of the same risk, and what each item adds to it."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, nnls
+
+import purerec as pr
+from purerec.engines import folding as kernels
+from purerec.models import make_model
+from purerec.models.folding import LogisticFolding, PairwiseFolding, Risk, SquaredFolding
+
+HISTORY = np.array([1, 4, 7, 30, 31], dtype=np.int32)
+
+
+def catalogue(n, dim, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(0, 0.6, (n, dim)).astype(np.float32), rng.normal(0, 1, n).astype(np.float32)
+
+
+def logistic(n, dim, *, own, relation=None, free_bias=False, kappa=1.0, by_popularity=False):
+    items, bias = catalogue(n, dim)
+    draw = np.exp(bias.astype(float)) if by_popularity else np.ones(n)
+    draw /= draw.sum()
+    prior = 1e-3
+    risk = Risk((1 - prior) / prior if own else 1 / prior, own, 0.1, lambda _: kappa)
+    people = np.random.default_rng(1).normal(0, 0.5, (50, dim + free_bias))
+    folding = LogisticFolding(items, bias - 7, risk, draw=draw, people=people, relation=relation, free_bias=free_bias)
+
+    def value(e):
+        """The risk of the docstring, term by term."""
+        vector = e[:dim] if relation is None else e[:dim] * relation if relation.ndim == 1 else e[:dim] @ relation
+        phi = items.astype(float) @ vector + (bias - 7) + (e[dim] if free_bias else 0)
+        soft = np.logaddexp(0, phi)
+        rest = np.ones(n, bool)
+        rest[HISTORY] = False
+        drawn = (draw * soft)[rest].sum() / draw[rest].sum()
+        found = -phi[HISTORY].mean() + own * soft[HISTORY].mean() + risk.unlabeled * kappa * drawn
+        return found + 0.5 * 0.1 * (1 + kappa) * e[:dim] @ e[:dim]
+
+    return folding, value, items
+
+
+CASES = {
+    "pu": {"own": 0.0},
+    "pn": {"own": 1.0},
+    "a bias of the person": {"own": 0.0, "free_bias": True},
+    "pn with a bias": {"own": 1.0, "free_bias": True},
+    "gmf": {"own": 0.0, "relation": np.array([0.5, 2, -1, 1], np.float32)},
+    "bilinear": {"own": 0.0, "relation": np.random.default_rng(3).normal(0, 1, (4, 4)).astype(np.float32)},
+    "drawn from all pairs": {"own": 0.0, "kappa": 3.0},
+    "drawn by popularity": {"own": 0.0, "by_popularity": True},
+}
+
+
+@pytest.mark.parametrize("n", [60, 6000], ids=["all items", "sample, then all"])
+@pytest.mark.parametrize("case", CASES)
+def test_logistic_minimum(case, n):
+    folding, value, _ = logistic(n, 4, **CASES[case])
+    found = folding.solve(HISTORY)
+    best = minimize(value, np.zeros(len(found)), method="BFGS", options={"gtol": 1e-7})
+    np.testing.assert_allclose(found, best.x, rtol=5e-3, atol=5e-3)
+    assert value(found.astype(float)) <= best.fun + 1e-5 * abs(best.fun)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_logistic_parts(case):
+    """They add up to the vector and a rest, and are what moves the vector if an item gets more weight."""
+    folding, value, items = logistic(60, 4, **CASES[case])
+    vector = folding.vector(HISTORY)
+    parts = folding.parts(HISTORY, vector)
+    assert parts.shape == (len(HISTORY), 4)
+    if CASES[case]["own"]:
+        return
+    # The influence function by finite differences: the pull of one item made a little heavier.
+    step, dim = 1e-2, 4
+    relation = CASES[case].get("relation")
+
+    def heavier(e, at, by):
+        inner = e[:dim] if relation is None else e[:dim] * relation if relation.ndim == 1 else e[:dim] @ relation
+        bias = e[dim] if CASES[case].get("free_bias") else 0
+        return value(e) - by / len(HISTORY) * (items[HISTORY[at]].astype(float) @ inner + bias)
+
+    start = folding.solve(HISTORY).astype(float)
+    for at in (0, 3):
+        ends = [minimize(heavier, start, (at, by), method="BFGS", options={"gtol": 1e-8}).x for by in (step, -step)]
+        moved = (ends[0] - ends[1])[:dim] / (2 * step)
+        if relation is not None:
+            moved = moved * relation if relation.ndim == 1 else moved @ relation
+        np.testing.assert_allclose(parts[at], moved, rtol=0.02, atol=2e-3)
+
+
+def test_squared_parts_are_the_vector():
+    items, _ = catalogue(60, 4)
+    folding = SquaredFolding(items, weight=lambda n: 0.05, penalty=lambda n: 0.3)
+    vector = folding.vector(HISTORY)
+    q = items.astype(float)
+    value = lambda e: ((q[HISTORY] @ e - 1) ** 2).sum() + 0.05 * ((q @ e) ** 2).sum() + 0.3 * e @ e  # noqa: E731
+    np.testing.assert_allclose(vector, minimize(value, np.zeros(4)).x, atol=1e-4)
+    np.testing.assert_allclose(folding.parts(HISTORY, vector).sum(axis=0), vector, atol=1e-5)
+
+
+@pytest.mark.parametrize("non_negative", [False, True])
+def test_squared_minimum_with_offsets(non_negative):
+    items, bias = catalogue(60, 4)
+    offset = 0.1 * bias
+    folding = SquaredFolding(
+        items, weight=lambda n: 0.05, own_weight=lambda n: 0.95, penalty=lambda n: 0.3, offset=offset,
+        own_target=1.0, free_bias=not non_negative, non_negative=non_negative,
+    )  # fmt: skip
+    table = items.astype(float) if non_negative else np.column_stack([items, np.ones(60)]).astype(float)
+    weight, target = np.full(60, 0.05), np.zeros(60)
+    weight[HISTORY], target[HISTORY] = 1, 1
+    root = np.sqrt(weight)
+    left = np.vstack([table * root[:, None], np.sqrt(0.3) * np.eye(table.shape[1])])
+    right = np.r_[(target - offset) * root, np.zeros(table.shape[1])]
+    best = nnls(left, right)[0] if non_negative else np.linalg.lstsq(left, right)[0]
+    vector = folding.vector(HISTORY)
+    np.testing.assert_allclose(vector, best[:4], atol=1e-4)
+    if non_negative:
+        assert (vector >= 0).all()
+
+
+@pytest.mark.parametrize("candidates", [1, 6])
+def test_pairwise_minimum(candidates):
+    items, bias = catalogue(900, 5)
+    folding = PairwiseFolding(items, bias, 0.02, candidates=candidates)
+    groups = folding._drawn.reshape(-1, candidates)
+
+    def value(e):
+        s = items.astype(float) @ e + bias
+        of_groups = s[groups]
+        of_groups[np.isin(groups, HISTORY)] = -np.inf
+        of_groups = of_groups[of_groups.max(axis=1) > -np.inf]
+        best = of_groups.max(axis=1)
+        smooth = best + 0.05 * np.log(np.exp((of_groups - best[:, None]) / 0.05).sum(axis=1))
+        return np.logaddexp(0, smooth[None, :] - s[HISTORY][:, None]).mean() + 0.01 * e @ e
+
+    found = folding.vector(HISTORY)
+    best = minimize(value, np.zeros(5), method="BFGS", options={"gtol": 1e-7})
+    np.testing.assert_allclose(found, best.x, rtol=2e-3, atol=2e-3)
+    # Every term belongs to an own item, so that nothing but the last, unfinished step is left over.
+    np.testing.assert_allclose(folding.parts(HISTORY, found).sum(axis=0), found, rtol=5e-3, atol=5e-3)
+
+
+def test_derivatives_of_a_pass():
+    rng = np.random.default_rng(0)
+    items, bias = catalogue(37, 5)
+    table = kernels.make_table(items, bias, rng.random(37).astype(np.float32))
+    own = kernels.Own(items[:3].copy(), bias[:3].copy(), np.float32([0.2, -0.1, 0.4]))
+    pull, penalty = rng.normal(size=5), np.full(5, 0.3)
+    e = rng.normal(size=5).astype(np.float32)
+
+    def value(v):
+        soft = np.logaddexp(0, items.astype(float) @ v + bias)
+        return 2 * table.weight[:37] @ soft + own.change @ soft[:3] - pull @ v + 0.5 * penalty @ v**2
+
+    sums = kernels.make_sums(5)
+    assert kernels.add_up(table, own, 2.0, pull, penalty, e, sums, True) == pytest.approx(value(e), rel=1e-5)
+    h = 1e-4
+    for k in range(5):
+        unit = np.eye(5)[k] * h
+        slope = (value(e + unit) - value(e - unit)) / (2 * h)
+        assert sums.gradient[k] == pytest.approx(slope, rel=1e-3, abs=1e-3)
+        for j in range(k + 1):
+            other = np.eye(5)[j] * h
+            bent = value(e + unit + other) - value(e + unit - other) - value(e - unit + other)
+            assert sums.hessian[k, j] == pytest.approx((bent + value(e - unit - other)) / (4 * h * h), abs=2e-3)
+
+
+@pytest.mark.parametrize("name", ["pugmf", "gmf", "bpr", "lambdafm", "ials", "svd", "pmf", "nmf"])
+def test_folded_vectors_are_near_those_of_training(name):
+    world = pr.make_world(users=300, items=120, seed=0).observed
+    model = make_model(name, dim=4).fit(world, seed=0)
+    users = np.flatnonzero(world.positives.counts >= 10)[:40]
+    known = model.factors().users[users]
+    found = np.stack([model.fold_in(world.positives.row(user)) for user in users])
+    scores = [v @ model.factors().items.T for v in (known, found)]
+    agreement = [np.corrcoef(a, b)[0, 1] for a, b in zip(*scores, strict=True)]
+    assert np.mean(agreement) > 0.9
+
+
+@pytest.mark.parametrize("name", ["pugmf", "gmf", "bpr", "ials", "svd"])
+def test_a_history_of_everything_or_of_one(name):
+    data = pr.Interactions.from_columns(np.repeat(np.arange(8), 4), (np.arange(32) * 3) % 10)
+    model = make_model(name, dim=2, epochs=3).fit(data, seed=0)
+    for history in (np.arange(10, dtype=np.int32), np.array([3], dtype=np.int32)):
+        assert np.isfinite(model.score_history(history)).all()
+
+
+def test_a_network_refuses_in_words():
+    pytest.importorskip("torch")
+    data = pr.Interactions.from_columns(np.repeat(np.arange(8), 4), (np.arange(32) * 3) % 10)
+    model = make_model("pugmf", dim=2, epochs=1, scorer="mlp").fit(data, seed=0)
+    with pytest.raises(pr.PurerecError, match="use fm"):
+        model.recommend_for([1, 2])
