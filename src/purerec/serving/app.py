@@ -61,13 +61,13 @@ class Service:
         make: Callable[Concatenate[Loaded, P], dict[str, Any]],
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> Response:
+    ) -> bytes:
         """What `make` gives for the current model, with the model's version in it; `kind` as in `Pool.run`."""
         loaded = self.holder.current
         if loaded is None:
             raise problems.not_ready()
         work = partial(_worked_out, make, loaded, *args, **kwargs)
-        return json_response(await self.pool.run(kind, work))
+        return await self.pool.run(kind, work)
 
 
 def _worked_out(make: Callable[..., dict[str, Any]], loaded: Loaded, *args: Any, **kwargs: Any) -> bytes:
@@ -94,7 +94,8 @@ def make_app(service: Service) -> Gate:
     _add_looking_up(app, service)
     _add_operating(app, service)
     _add_page(app, read_page())
-    return Gate(app, service.settings, service.metrics, service.log)
+    direct = {("POST", "/v1/recommend"): partial(_recommend, service)}
+    return Gate(app, service.settings, service.metrics, service.log, direct)
 
 
 # ---------------------------------------------------------------------- errors
@@ -166,9 +167,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         summary="Lists for people of the training data, or for a new person with a history",
     )
     async def recommend(request: Request) -> Response:
-        asked = schemas.parse(schemas.RecommendRequest, await request.body())
-        _check_amount(asked.cells, asked.explain)
-        return await service.answer(asked.kind, _recommended, asked)
+        return json_response(await _recommend(service, await request.body()))
 
     @app.get(
         "/v1/users/{id:path}/recommendations",
@@ -180,7 +179,9 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     async def for_user(id: UserId, k: KQuery = 10, exclude_seen: bool = True, explain: Reasons = 0) -> Response:
         _check_amount(k, explain)
         kind = "user" if k <= schemas.FEW and not explain else None
-        return await service.answer(kind, answers.one_user, id, k, exclude_seen=exclude_seen, explain=explain)
+        return json_response(
+            await service.answer(kind, answers.one_user, id, k, exclude_seen=exclude_seen, explain=explain)
+        )
 
     @app.get(
         "/v1/items/{id:path}/similar",
@@ -190,7 +191,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         summary="The items nearest to one",
     )
     async def similar(id: ItemId, k: KQuery = 10) -> Response:
-        return await service.answer("similar" if k <= schemas.FEW else None, answers.similar, id, k)
+        return json_response(await service.answer("similar" if k <= schemas.FEW else None, answers.similar, id, k))
 
     @app.get(
         "/v1/explain",
@@ -204,7 +205,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         item: Annotated[str, Query(max_length=_LIMITS.id_length, examples=["50"])],
         k: Annotated[int, Query(ge=1, le=_LIMITS.because)] = 5,
     ) -> Response:
-        return await service.answer(None, answers.explain_user, user, item, k)
+        return json_response(await service.answer(None, answers.explain_user, user, item, k))
 
     @app.post(
         "/v1/explain",
@@ -216,7 +217,13 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     )
     async def explain_new(request: Request) -> Response:
         asked = schemas.parse(schemas.ExplainRequest, await request.body())
-        return await service.answer(None, answers.explain_history, asked.history, asked.item, asked.k)
+        return json_response(await service.answer(None, answers.explain_history, asked.history, asked.item, asked.k))
+
+
+async def _recommend(service: Service, body: bytes) -> bytes:
+    asked = schemas.parse(schemas.RecommendRequest, body)
+    _check_amount(asked.cells, asked.explain)
+    return await service.answer(asked.kind, _recommended, asked)
 
 
 def _recommended(loaded: Loaded, asked: schemas.RecommendRequest) -> dict[str, Any]:
@@ -253,7 +260,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         summary="Items by the words of their title or the start of their id; without a query, the most popular",
     )
     async def items(query: Search = "", limit: Found = 20) -> Response:
-        return await service.answer(None, answers.find_items, query, limit)
+        return json_response(await service.answer(None, answers.find_items, query, limit))
 
     @app.get(
         "/v1/users",
@@ -263,7 +270,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         summary="People of the training data by the start of their id",
     )
     async def users(query: Search = "", limit: Found = 20) -> Response:
-        return await service.answer(None, answers.find_users, query, limit)
+        return json_response(await service.answer(None, answers.find_users, query, limit))
 
     @app.get(
         "/v1/model",
@@ -273,7 +280,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         summary="What the model is, and what it was fitted on",
     )
     async def model() -> Response:
-        return await service.answer("model", answers.about, service.settings.limits)
+        return json_response(await service.answer("model", answers.about, service.settings.limits))
 
 
 # ---------------------------------------------------------------------- operating
