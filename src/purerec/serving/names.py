@@ -1,0 +1,37 @@
+"""Ids and titles one by one, decoded from the memory that all workers share.
+
+A request names ten items or so. Asking a column of polars for them takes longer than finding them does, and lists of
+Python strings would be a copy of the whole catalogue in every worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from purerec.storing import Array
+
+
+class Names:
+    """Strings, or whole numbers as strings, by position; None where there is none."""
+
+    def __init__(self, name: str, tensors: Mapping[str, Array]) -> None:
+        self._numbers: Any = None
+        self._null: Any = None
+        self._count = 0
+        if name in tensors:
+            # Single elements of a memoryview are Python's own numbers, and quicker than those of an array.
+            self._numbers = tensors[name].data
+        elif f"{name}.ends" in tensors:
+            self._bytes, self._ends = tensors[f"{name}.bytes"].data, tensors[f"{name}.ends"].data
+            self._count = len(self._ends)
+            if f"{name}.null" in tensors:
+                self._null = tensors[f"{name}.null"].data
+
+    def __getitem__(self, idx: int) -> str | None:
+        if self._numbers is not None:
+            return str(self._numbers[idx])
+        if not self._count or (self._null is not None and self._null[idx]):
+            return None
+        start = self._ends[idx - 1] if idx else 0
+        return str(self._bytes[start : self._ends[idx]], "utf-8")
