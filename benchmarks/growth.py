@@ -1,6 +1,6 @@
 """How the cost of a fit grows: PU-GMF on worlds of 1, 3 and 10 times the interactions, users in proportion.
 
-    python benchmarks/growth.py [--sizes 0.3,1,3] [--json FILE]
+    python benchmarks/growth.py [--sizes 0.5,1.5,5] [--quick] [--json FILE]
 
 Each size runs in a process of its own, since a peak of memory cannot be reset. d = 16, after a small fit
 that takes the compiling out of it. `fit_mb` is what the fit added to the peak.
@@ -8,22 +8,13 @@ that takes the compiling out of it. `fit_mb` is what the fit added to the peak.
 
 from __future__ import annotations
 
-import argparse
-import json
-import resource
-import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
+
+from world import in_own_processes, peak_mb
 
 USERS_PER_MILLION = 20_000
 ITEMS = 10_000
-
-
-def peak_mb() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def measure(millions: float) -> dict[str, Any]:
@@ -48,23 +39,5 @@ def measure(millions: float) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="0.5,1.5,5", help="millions of interactions")
-    parser.add_argument("--json", type=Path, help="write the results here")
-    parser.add_argument("--one", type=float, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one is not None:
-        print(json.dumps(measure(given.one)))
-        return
-    rows = []
-    for size in given.sizes.split(","):
-        run = subprocess.run([sys.executable, __file__, "--one", size], stdout=subprocess.PIPE, text=True, check=True)
-        rows.append(json.loads(run.stdout))
-        print(rows[-1])
-    if given.json is not None:
-        given.json.write_text(json.dumps(rows, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    in_own_processes(__file__, __doc__, measure, "0.5,1.5,5")

@@ -1,22 +1,21 @@
 """How fast the cpu engine trains, next to what else one could use, all on one thread and in one run.
 
-    python benchmarks/training.py [--sizes 1,2,3] [--json FILE]
+    python benchmarks/training.py [--sizes 1,2,3] [--quick] [--json FILE]
 
 A sample is one pair of a user and an item: PU-GMF with one unlabeled pair per positive, drawn inside the
 kernel. implicit's BPR is counted in triples (a user, a positive, a negative). The torch loop is what RecBole and
-most research code do: embeddings, autograd, Adam, one Python step a batch. Absolute figures depend on the
-machine, ratios much less so.
+most research code do: embeddings, autograd, Adam, one Python step a batch. Two threads of ours are measured in
+turn with one, and compare with it only. Absolute figures depend on the machine, ratios much less so.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -50,9 +49,17 @@ def rate(run: Callable[[], int], *, least_s: float = 1.0, least_runs: int = 3) -
     return best
 
 
-def cpu_engine(indptr: Any, indices: Any, n_items: int, dim: int, batch: int, **changes: Any) -> CpuEngine:
+def cpu_engine(
+    indptr: Any, indices: Any, n_items: int, dim: int, batch: int, *, threads: Literal[1, 2] = 1, **changes: Any
+) -> CpuEngine:
     settings = GameSettings(dim=dim, batch_size=batch, unlabeled_per_epoch=indices.size, **changes)
-    return CpuEngine(indptr, indices, n_items, settings, seed=1)
+    return CpuEngine(indptr, indices, n_items, settings, seed=1, threads=threads)
+
+
+def in_turn(one: Callable[[], int], two: Callable[[], int], *, turns: int) -> tuple[float, float]:
+    """Rates of one thread and of two, in turn, so that a quiet moment of the machine favours neither."""
+    rates = [(rate(one, least_s=0, least_runs=1), rate(two, least_s=0, least_runs=1)) for _ in range(turns)]
+    return max(a for a, _ in rates), max(b for _, b in rates)
 
 
 def implicit_bpr(indptr: Any, indices: Any, n_items: int, dim: int) -> float:
@@ -143,14 +150,11 @@ def bound(n_users: int, n_items: int, dim: int) -> float:
 def measure(size: tuple[int, int, int, int, int]) -> dict[str, Any]:
     n_users, n_items, n_positive, dim, batch = size
     data = random_positives(n_users, n_items, n_positive)
-    engine = cpu_engine(*data, n_items, dim, batch)
+    engines = [cpu_engine(*data, n_items, dim, batch, threads=threads) for threads in (1, 2)]
+    one, two = (lambda e=e: e.train_discriminator(learning_rate=0.01).samples for e in engines)
     result: dict[str, Any] = dict(zip(("users", "items", "positives", "dim", "batch"), size, strict=True))
-
-    def ours() -> float:
-        return rate(lambda: engine.train_discriminator(learning_rate=0.01).samples, least_s=1.5)
-
     # Before and after the others, so that a quiet moment of the machine does not favour one side.
-    before = ours()
+    before = rate(one, least_s=1.5)
     peers = {
         "implicit_bpr": max(implicit_bpr(*data, n_items, dim) for _ in range(2)),
         "our_torch_engine": torch_engine(*data, n_items, dim, batch),
@@ -158,7 +162,8 @@ def measure(size: tuple[int, int, int, int, int]) -> dict[str, Any]:
         "torch_sparse_adam": torch_loop(*data, n_items, dim, batch, sparse=True),
         "bound": bound(n_users, n_items, dim),
     }
-    result["cpu_engine"] = max(before, ours())
+    alone, together = in_turn(one, two, turns=4)
+    result["cpu_engine"], result["two_threads"] = max(before, alone), {"one": alone, "two": together}
     result |= peers
     result["ratios"] = {name: result["cpu_engine"] / value for name, value in peers.items()}
     return result
@@ -184,24 +189,39 @@ def with_generators(size: tuple[int, int, int, int, int]) -> dict[str, float]:
         rates[f"generator steps, {name}"] = rate(
             lambda e=engine: e.train_generators(learning_rate=0.001, steps=500).samples
         )
+        if changes["generators"] == "both":
+            other = cpu_engine(*data, n_items, dim, batch, fake_weight=0.01, threads=2, **changes)
+            rates[f"generator steps, {name}, two threads"] = in_turn(
+                lambda e=engine: e.train_generators(learning_rate=0.001, steps=500).samples,
+                lambda e=other: e.train_generators(learning_rate=0.001, steps=500).samples,
+                turns=10,
+            )[1]
     return rates
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="1,2,3,4,5", help="which rows of the table, from 1")
+    parser.add_argument("--quick", action="store_true", help="the first three sizes, with a tenth of the positives")
     parser.add_argument("--json", type=Path, help="write the results here")
     args = parser.parse_args()
+    if args.quick:
+        args.sizes = ",".join(k for k in args.sizes.split(",") if int(k) <= 3)
     torch.set_num_threads(1)
     results: dict[str, Any] = {"sizes": [], "generators": {}}
     with threadpool_limits(1):
         print("million samples a second, one thread; in brackets: the cpu engine's multiple of it")
         for k in map(int, args.sizes.split(",")):
-            row = measure(SIZES[k - 1])
+            users, items, positives, dim, batch = SIZES[k - 1]
+            row = measure((users, items, positives // 10 if args.quick else positives, dim, batch))
             results["sizes"].append(row)
             others = "".join(f"   {name} {row[name]:.3g} ({ratio:.3g}x)" for name, ratio in row["ratios"].items())
-            print(f"{row['users']:>8} users, d {row['dim']}, batch {row['batch']}: {row['cpu_engine']:.1f}{others}")
-            sys.stdout.flush()
+            gain = row["two_threads"]["two"] / row["two_threads"]["one"]
+            print(
+                f"{row['users']:>8} users, d {row['dim']}, batch {row['batch']}: {row['cpu_engine']:.1f}"
+                f" (two threads: {gain:.2f} times that){others}",
+                flush=True,
+            )
         results["generators"] = with_generators(SIZES[1])
         for name, value in results["generators"].items():
             print(f"d 8, batch 128, {name}: {value:.1f}")

@@ -1,6 +1,6 @@
 """Time and peak memory to make a synthetic world of 1, 3 and 10 million observed interactions, one thread.
 
-    python benchmarks/world.py [--sizes 1,3,10] [--json FILE]
+    python benchmarks/world.py [--sizes 1,3,10] [--quick] [--json FILE]
 
 Each size runs in a process of its own, since a peak cannot be reset; a small world is made first, so that
 compiling is not counted. `extra_mb` is the peak beyond what the process had by then, `log_mb` the log itself.
@@ -14,6 +14,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,11 @@ def measure(millions: float) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="1,3,10", help="millions of interactions")
+def in_own_processes(script: str, doc: str | None, measure: Callable[[float], dict[str, Any]], sizes: str) -> None:
+    """The command line of a benchmark over sizes, each in a process of its own: a peak of memory cannot be reset."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default=sizes, help="millions of interactions")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--one", type=float, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -64,17 +67,13 @@ def main() -> None:
         return
     rows = []
     for size in given.sizes.split(","):
-        run = subprocess.run([sys.executable, __file__, "--one", size], stdout=subprocess.PIPE, text=True, check=True)
+        one = str(float(size) / (10 if given.quick else 1))
+        run = subprocess.run([sys.executable, script, "--one", one], stdout=subprocess.PIPE, text=True, check=True)
         rows.append(json.loads(run.stdout))
-        row = rows[-1]
-        print(
-            f"{row['interactions']:>11,} of {row['users']:,} x {row['items']:,}: {row['seconds']:6.2f} s "
-            f"({row['cpu_seconds']:.2f} s of the processor), "
-            f"{row['peak_rss_mb']} MB in all, {row['extra_mb']} MB of it for the world"
-        )
+        print("   ".join(f"{name} {value:,}" for name, value in rows[-1].items()), flush=True)
     if given.json is not None:
         given.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    in_own_processes(__file__, __doc__, measure, "1,3,10")

@@ -15,6 +15,7 @@ from purerec.engines.vectors import total
 
 BLOCK = 128
 """Pairs whose candidates are drawn together."""
+_LINE = 16  # floats in a line of the cache
 _USES = (
     "purerec.engines.vectors",
     "purerec.engines.negatives",
@@ -32,20 +33,34 @@ class Choice(NamedTuple):
     candidates: int
     by_popularity: bool
     users: I32
-    """(BLOCK * (candidates - 1),)"""
+    """(BLOCK * candidates,)"""
     items: I32
     scores: F32
-    """(candidates,)"""
     row: F32
     """(d_i,): e_u times the bilinear relation."""
     ones: F32
 
 
 @kernel(depends_on=_USES, inner=True)
-def _score(m: Model, c: Rules, row: F32, row_at: Scalar, relation: F32, item: Scalar) -> Scalar:
-    """phi less what all items of a user share, which changes neither rule."""
-    score = total(dot3(row, row_at, m.item, item * 3 * c.i_dim, relation, c.i_dim))
-    return score + m.item_bias[item * 4] if c.scorer == FM else score
+def _score_candidates(m: Model, c: Rules, choice: Choice, n: Scalar) -> None:
+    """scores[k] of (users[k], items[k]), k < n: phi less what all items of a user share, which changes neither rule.
+
+    One loop over all, since a score takes long but need not wait for the one before it.
+    """
+    u_dim, i_dim = c.u_dim, c.i_dim
+    if c.scorer == BILINEAR:
+        for k in range(n):
+            if k % choice.candidates == 0:
+                turn(m.user, np.int64(choice.users[k]) * 3 * u_dim, m.relation, choice.row, 0, u_dim, c.i_dim)
+            at = np.int64(choice.items[k]) * 3 * i_dim
+            choice.scores[k] = total(dot3(choice.row, np.int64(0), m.item, at, choice.ones, c.i_dim))
+        return
+    for k in range(n):
+        u, i = np.int64(choice.users[k]), np.int64(choice.items[k])
+        choice.scores[k] = total(dot3(m.user, u * 3 * u_dim, m.item, i * 3 * i_dim, m.relation, c.u_dim))
+    if c.scorer == FM:
+        for k in range(n):
+            choice.scores[k] += m.item_bias[np.int64(choice.items[k]) * 4]
 
 
 @kernel(depends_on=_USES)
@@ -66,7 +81,8 @@ def choose_unlabeled(
     The users draw again from their own unobserved items, also where pairs came from all users alike: given its
     user, a pair drawn from all is a uniform draw from the user's.
     """
-    more = np.int64(choice.candidates - 1)
+    each = np.int64(choice.candidates)
+    more = each - 1
     reach = c.i_dim if m.item.size > IN_CACHE else 0
     for first in range(0, n, BLOCK):
         size = min(BLOCK, n - first)
@@ -78,23 +94,18 @@ def choose_unlabeled(
             draw_popular_items(t, choice.users, size * more, candidate_key, start, choice.items)
         else:
             draw_items(t, choice.users, size * more, candidate_key, start, choice.items)
+        for k in range(size - 1, -1, -1):  # from behind: the first candidate is put before the others
+            for j in range(more - 1, -1, -1):
+                item = choice.items[k * more + j]
+                choice.items[k * each + j + 1], choice.users[k * each + j + 1] = item, users[first + k]
+                for q in range(0, reach, _LINE):
+                    prefetch(m.item, np.int64(item) * 3 * c.i_dim + q)
+            choice.items[k * each], choice.users[k * each] = items[first + k], users[first + k]
+        _score_candidates(m, c, choice, size * each)
         for k in range(size):
-            soon = min(k + 1, size - 1) * more
-            for j in range(soon, soon + more if reach > 0 else soon):
-                for q in range(0, reach, 16):
-                    prefetch(m.item, np.int64(choice.items[j]) * 3 * c.i_dim + q)
-            row, row_at, relation = m.user, np.int64(users[first + k]) * 3 * c.u_dim, m.relation
-            if c.scorer == BILINEAR:
-                turn(m.user, row_at, m.relation, choice.row, np.int64(0), c.u_dim, c.i_dim)
-                row, row_at, relation = choice.row, np.int64(0), choice.ones
-            choice.scores[0] = _score(m, c, row, row_at, relation, np.int64(items[first + k]))
-            for j in range(more):
-                item = np.int64(choice.items[k * more + j])
-                choice.scores[j + 1] = _score(m, c, row, row_at, relation, item)
+            scores = choice.scores[k * each :]
             if choice.rule == BEST:
-                chosen = best_of(choice.scores, choice.candidates)
+                chosen = best_of(scores, each)
             else:
-                x = unit(splitmix64(choice_key, counter + np.uint64(first + k)))
-                chosen = softmax_of(choice.scores, choice.candidates, x)
-            if chosen > 0:
-                items[first + k] = choice.items[k * more + chosen - 1]
+                chosen = softmax_of(scores, each, unit(splitmix64(choice_key, counter + np.uint64(first + k))))
+            items[first + k] = choice.items[k * each + chosen]

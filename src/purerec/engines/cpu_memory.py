@@ -238,14 +238,14 @@ class Memory:
         s, width = self.settings, self.widths["item"]
         if s.negatives == "uniform":
             return None
-        n = BLOCK * (s.candidates - 1)
+        n = BLOCK * s.candidates
         return Choice(
             rule=RULES[s.negatives],
             candidates=s.candidates,
             by_popularity=s.unlabeled == "popularity",
             users=np.zeros(n, np.int32),
             items=np.zeros(n, np.int32),
-            scores=zeros(s.candidates),
+            scores=zeros(n),
             row=zeros(width),
             ones=np.ones(width, np.float32),
         )

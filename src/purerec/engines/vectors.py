@@ -36,7 +36,7 @@ _VECTOR, _INTS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT, LANES)
 _FUSE = ("contract",)  # a * b + c may become one instruction; nothing else is relaxed
 
 
-class F32x8(types.Type):  # type: ignore[misc]
+class F32x8(types.Type):  # type: ignore[misc]  # its base is Any: numba is untyped
     def __init__(self) -> None:
         super().__init__(name="F32x8")
 
@@ -45,7 +45,7 @@ f32x8 = F32x8()
 
 
 @register_model(F32x8)
-class _F32x8Model(models.PrimitiveModel):  # type: ignore[misc]
+class _F32x8Model(models.PrimitiveModel):  # type: ignore[misc]  # likewise
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type, _VECTOR)
 
