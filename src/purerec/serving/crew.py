@@ -6,6 +6,7 @@ Started as `python -m purerec.serving.crew` with descriptors that it inherits; n
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import os
 import socket
@@ -108,6 +109,7 @@ class Worker:
 
 
 def main() -> None:
+    gc.disable()  # until it serves
     control, listener, counters, number, workers = map(int, sys.argv[1:])
     channel = Channel(socket.socket(fileno=control))
     worker = Worker(channel, counters, number, workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import socket
@@ -25,7 +26,14 @@ def serve(
     settings: Settings | None = None,
 ) -> None:
     """Serve a model folder until SIGTERM or Ctrl-C. Prints `serving http://...` when it can answer."""
-    settings = settings or Settings()
+    gc.disable()  # until it serves: nothing that is imported or loaded is garbage
+    try:
+        _serve(os.fspath(folder), host, port, workers, settings or Settings())
+    finally:
+        gc.enable()
+
+
+def _serve(folder: str, host: str, port: int, workers: int, settings: Settings) -> None:
     try:
         import fastapi  # noqa: F401
         import httptools  # noqa: F401
@@ -51,11 +59,11 @@ def serve(
         if workers == 1:
             from purerec.serving.alone import serve_alone
 
-            serve_alone(os.fspath(folder), listener, settings, counters, ready)
+            serve_alone(folder, listener, settings, counters, ready)
         else:
             from purerec.serving.supervisor import Supervisor
 
-            Supervisor(os.fspath(folder), listener, settings, counters, workers, ready).run()
+            Supervisor(folder, listener, settings, counters, workers, ready).run()
     finally:
         listener.close()
         os.close(counters)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -107,6 +108,7 @@ class Supervisor:
             reading = loop.run_in_executor(None, snapshot_model, self._folder)
             members = [await self._start(number) for number in range(self._workers)]
             self._snapshot = await reading
+            gc.enable()
             loading = asyncio.gather(*(self._settle(member) for member in members))
             stopped = asyncio.create_task(self._stopping.wait())
             either: list[asyncio.Future[Any]] = [loading, stopped]

@@ -99,8 +99,9 @@ def run(server: Server, listener: socket.socket, log: Log, *beside: Callable[[],
     """Answer until told to stop; `beside` are coroutines that run as long as the server does."""
     quiet_uvicorn(log)
     sys.setswitchinterval(_SWITCH_S)
-    gc.collect()
-    gc.freeze()  # the model is not walked through again and again
+    # What was made so far stays: walking through it again and again would be the longest pause there is.
+    gc.freeze()
+    gc.enable()
 
     async def serve() -> None:
         tasks = [asyncio.create_task(make()) for make in beside]
