@@ -183,16 +183,51 @@ def training() -> str:
         [
             f"{r['users']:,} users, d {r['dim']}, batch {r['batch']}",
             f"**{r['cpu_engine']:.1f}**",
+            f"{r['two_threads']['two'] / r['two_threads']['one']:.2f}x" if "two_threads" in r else "",
             *(f"{r[p]:.3g} ({r['cpu_engine'] / r[p]:.2g}x)" for p in peers),
         ]
         for r in found["sizes"]
     ]
-    lines = markdown(["", "cpu engine", *titles], rows)
+    lines = markdown(["", "cpu engine", "with two threads", *titles], rows)
     more = markdown(
         ["d 8, batch 128, with generators", "million a second"],
         [[name, f"{value:.1f}"] for name, value in found["generators"].items()],
     )
     return f"{lines}\n\n{more}"
+
+
+@table
+def negatives() -> str:
+    found = result("bench-negatives")
+    metric, rows, verdicts, nothing = found["metric"], [], [], []
+    for model in dict.fromkeys(r["model"] for r in found["rows"]):
+        ways = [r for r in found["rows"] if r["model"] == model]
+        plain = next(r for r in ways if r["negatives"] == "uniform")
+        for r in ways:
+            gains = [a - b for a, b in zip(r[metric], plain[metric], strict=True)]
+            rows.append(
+                [
+                    model if r is plain else "",
+                    r["negatives"] + (f", {r['candidates']} candidates" if r is not plain else ""),
+                    short(r["mean"]),
+                    "" if r is plain else f"{mean(gains):+.4f} ± {stdev(gains) / len(gains) ** 0.5:.4f}",
+                    f"{r['million_samples_per_cpu_s']:.1f}",
+                    f"{plain['million_samples_per_cpu_s'] / r['million_samples_per_cpu_s']:.1f}x",
+                ]
+            )
+        best = max(ways, key=lambda r: r["mean"])
+        paired = [a - b for a, b in zip(best[metric], plain[metric], strict=True)]
+        # Three standard errors and not two: it is the best of several.
+        sure = len(paired) > 1 and mean(paired) > 3 * stdev(paired) / len(paired) ** 0.5
+        if best is not plain and sure:
+            gain = mean(paired) / plain["mean"]
+            verdicts.append(f"{model} gains {gain:.0%} with {best['negatives']} of {best['candidates']}")
+        else:
+            nothing.append(model)
+    heads = ["", "negatives", f"validation {metric}", "against uniform", "million samples a second", "cost"]
+    if nothing:
+        verdicts.append(f"{', '.join(nothing)}: no gain that stands out from the noise")
+    return f"{markdown(heads, rows)}\n\nAt best, {'; '.join(verdicts)}."
 
 
 @table
@@ -410,6 +445,50 @@ def serving_limits() -> str:
         "bytes of the head": limits.head_bytes,
     }
     return markdown(["of one request", "at most"], [[what, f"{limit:,}"] for what, limit in rows.items()])
+
+
+@table
+def folding() -> str:
+    found = result("folding")
+    metric = found["metric"]
+    rows = [
+        [
+            f"{r['data']}, **{r['model']}**",
+            short(r["metrics"]["trained"][metric]),
+            short(r["metrics"]["folded"][metric]),
+            f"{r['difference']:+.4f}",
+            f"{r['ci'][0]:+.4f} to {r['ci'][1]:+.4f}",
+            r["verdict"],
+        ]
+        for r in found["rows"]
+    ]
+    return markdown([metric, "trained on them", "folded in", "difference", "95 % interval", ""], rows)
+
+
+@table
+def recommending() -> str:
+    rows = []
+    for r in result("bench-recommending")["lists"]:
+        ms = r["ms_per_1000_users"]
+        asked = "" if r["users_asked"] == r["users"] else f", {r['users_asked']:,} of them asked for"
+        rows.append(
+            [
+                f"{r['users']:,} users{asked} x {r['items']:,} items, {r['size'].split(', ')[1]}",
+                f"**{ms['purerec']:.1f}**",
+                f"{ms['implicit']:.1f} ({r['implicit_over_purerec']:.2g}x)",
+                f"{ms['product']:.1f} ({r['product_over_purerec']:.2g}x)",
+            ]
+        )
+    return markdown(["ms per 1,000 users", "purerec", "implicit", "bare product"], rows)
+
+
+@table
+def folding_speed() -> str:
+    rows = [
+        [f"**{r['model']}**", f"{r['vector_us'] / 1000:.2f}", f"{r['list_us'] / 1000:.2f}"]
+        for r in result("bench-recommending")["folding"]
+    ]
+    return markdown(["ms", "vector", "list"], rows)
 
 
 def render(text: str) -> str:
