@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import purerec as pr
+from conftest import ROOT
 from purerec.cli import app
 from purerec.errors import ConfigError, DataError, StoreError
 from purerec.models import REGISTRY, make_model
@@ -338,3 +340,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         )
         peaks.append(float(done.stdout))
     assert peaks[1] < peaks[0] + 100  # all rows would take 480 MB
+
+
+def test_the_page_about_it_runs():
+    text = (ROOT / "docs" / "recommending.md").read_text()
+    exec("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), {})

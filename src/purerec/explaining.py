@@ -74,8 +74,8 @@ def explanation(
         text = "Nothing is known of this person: the score is the same for everybody."
     elif rest is not None:
         text = (
-            f"Of the score of {score:.3g}, {score - rest:.3g} comes from the person's own {len(own_idx):,} items, of "
-            f"which these add most; the rest, {rest:.3g}, is the item's own and the same for similar people."
+            f"Of the score of {score:.3g}, the person's own {len(own_idx):,} items add {score - rest:.3g}, these the "
+            f"most; the rest, {rest:.3g}, does not come from single items of theirs."
         )
     else:
         text = "The score has no parts: shown are the person's own items that are most similar to this one."

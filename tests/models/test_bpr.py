@@ -13,7 +13,7 @@ from purerec.engines.pairwise import PairwiseEngine, PairwiseSettings
 from purerec.errors import DataError
 from purerec.interactions import Csr
 from purerec.models.bpr import BPR
-from purerec.models.factor_model import fold_in_pairwise
+from purerec.models.folding import PairwiseFolding
 from purerec.training import Run
 
 N_ITEMS, N_USERS = 5, 20_000
@@ -183,7 +183,7 @@ def test_a_new_person_gets_the_minimum_of_the_same_risk():
         s = items @ e + bias
         return softplus(s[others][None, :] - s[liked][:, None]).mean() + 0.1 * e @ e
 
-    found = fold_in_pairwise(items, bias, liked, 0.2)
+    found = PairwiseFolding(items, bias, 0.2).vector(liked)
     np.testing.assert_allclose(slopes(risk, found.astype(float)), 0, atol=1e-4)
 
 

@@ -96,7 +96,7 @@ def test_scores_are_the_generators_outputs(based):
 
 def test_a_known_history_is_scored_like_its_user():
     model = CFGAN(based="user", epochs=5, **QUICK).fit(checkerboard(), seed=0)
-    np.testing.assert_allclose(model._score_history(model.seen.row(3)), model.score([3])[0], atol=1e-5)
+    np.testing.assert_allclose(model.score_history(model.seen.row(3)), model.score([3])[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("based", ["user", "item"])

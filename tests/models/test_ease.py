@@ -35,7 +35,7 @@ def test_weights_are_the_closed_form(regularization):
     expected = closed_form(x, regularization)
     np.testing.assert_allclose(model._weights, expected, atol=1e-5)
     np.testing.assert_allclose(model.score(np.arange(data.n_users)), x @ expected, atol=1e-4)
-    np.testing.assert_allclose(model._score_history(np.array([3, 7], np.int32)), expected[[3, 7]].sum(0), atol=1e-5)
+    np.testing.assert_allclose(model.score_history(np.array([3, 7], np.int32)), expected[[3, 7]].sum(0), atol=1e-5)
 
 
 def test_no_weight_off_the_diagonal_can_be_improved():

@@ -94,7 +94,7 @@ def test_a_new_person_has_the_closed_form():
     known = np.zeros((1, data.n_items))
     known[0, history] = 1
     expected = solved(known, item, config)[0] @ item.T
-    np.testing.assert_allclose(model._score_history(history), expected, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(model.score_history(history), expected, rtol=1e-3, atol=1e-5)
 
 
 def test_unobserved_pairs_weigh_32_times_the_positives_unless_told():

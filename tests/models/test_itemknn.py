@@ -50,7 +50,7 @@ def test_scores_are_sums_of_similarities(settings):
     for user in range(data.n_users):
         expected = near[:, data.positives.row(user)].sum(axis=1)
         np.testing.assert_allclose(model.score([user])[0], expected, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(model._score_history(np.array([2, 9], np.int32)), near[:, [2, 9]].sum(1), rtol=1e-4)
+    np.testing.assert_allclose(model.score_history(np.array([2, 9], np.int32)), near[:, [2, 9]].sum(1), rtol=1e-4)
 
 
 def test_blocks_change_nothing(monkeypatch):

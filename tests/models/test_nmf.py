@@ -90,7 +90,7 @@ def test_a_new_person_is_the_best_non_negative_vector(target):
     p = np.full(3, 0.5)
     for _ in range(20_000):  # the same step, for one row, until nothing moves
         p *= (q.T @ (weight * goal)) / (q.T @ (weight * (q @ p)) + 0.05 * weight.sum() * p + 1e-300)
-    np.testing.assert_allclose(model._score_history(history), q @ p, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(model.score_history(history), q @ p, rtol=1e-3, atol=1e-4)
 
 
 def test_negative_ratings_are_refused_in_words():

@@ -7,7 +7,6 @@ import purerec as pr
 from conftest import checkerboard, need
 from purerec.errors import ConfigError, DivergedError
 from purerec.experiments import paper
-from purerec.models.folding import fold_in
 from purerec.training import Run
 
 QUICK = {"epochs": 12, "pretrain_epochs": 6, "dim": 4}
@@ -176,26 +175,9 @@ def test_stopping_early_on_validation():
     )
 
 
-def test_fold_in_minimises_the_pu_risk():
-    rng = np.random.default_rng(0)
-    items = rng.standard_normal((80, 4)).astype(np.float32)
-    history = np.array([3, 7, 9], dtype=np.int32)
-    prior, reg, bias = 1e-2, 0.1, -4.0
-    phi = fold_in(items, None, history, bias=bias, prior=prior, regularization=reg).astype(np.float64) - bias
-    vector = np.linalg.lstsq(items.astype(np.float64), phi, rcond=None)[0]
-
-    def risk(e):
-        s = items @ e + bias
-        return -s[history].mean() + np.logaddexp(0, s).mean() / prior + 0.5 * 2 * reg * e @ e
-
-    best = risk(vector)
-    for _ in range(200):
-        assert risk(vector + rng.standard_normal(4) * 0.02) >= best - 1e-6
-
-
 def test_folding_in_a_known_user_agrees_with_training():
     data = checkerboard(30)
     model = pr.PUGMF(dim=4).fit(data)
-    folded = model._score_history(data.positives.row(4))
+    folded = model.score_history(data.positives.row(4))
     trained = model.score([4])[0]
     assert np.corrcoef(folded, trained)[0, 1] > 0.9

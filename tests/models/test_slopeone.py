@@ -80,7 +80,7 @@ def test_a_new_person_knows_their_items_and_a_share_of_all_others():
     value = np.zeros(data.n_items)
     weight[history] = value[history] = 1
     expected = (weight @ slopes + value @ common) / (weight @ common + 2)
-    np.testing.assert_allclose(model._score_history(history), expected, rtol=1e-4)
+    np.testing.assert_allclose(model.score_history(history), expected, rtol=1e-4)
 
 
 def test_blocks_change_nothing(monkeypatch):

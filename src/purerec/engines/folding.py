@@ -67,6 +67,8 @@ class Sums(NamedTuple):
     """((dim * (dim + 1) + 2 * TILE) * LANES,) sums by lane: the gradient, then the Hessian; and two rows of a tile"""
     trial: F32
     """(dim,)"""
+    start: F32
+    """(dim,) where the exact gradient was first asked for"""
 
 
 def make_table(items: F32, offset: F32, weight: F32) -> Table:
@@ -85,6 +87,7 @@ def make_sums(dim: int) -> Sums:
     return Sums(
         np.empty(dim), np.empty((dim, dim)), np.empty((dim, dim)), np.empty(dim),
         np.empty((dim * (dim + 1) + 2 * TILE) * LANES, dtype=np.float32), np.empty(dim, dtype=np.float32),
+        np.empty(dim, dtype=np.float32),
     )  # fmt: skip
 
 
@@ -233,10 +236,14 @@ def minimise(
     if is_all:
         return
     before = np.inf
+    for k in range(e.size):
+        s.start[k] = e[k]
     for _ in range(_EXACT_STEPS):
         add_up(everything, own, scale, pull, penalty, e, s, False)
         gain = _solve(s)
         if not gain < 0.5 * before:
+            for k in range(e.size):
+                e[k] = s.start[k]
             newton(everything, own, scale, pull, penalty, e, s, _CLOSE)
             return
         for k in range(e.size):

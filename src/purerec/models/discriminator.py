@@ -187,7 +187,8 @@ class DiscriminatorModel(EpochModel):
         return scores
 
     def _folding(self) -> Folding | None:
-        """The risk that the model was trained with; `nnpu` as `pu`, from which it differs for overfitted models."""
+        """The risk that the model was trained with; `nnpu` as `pu`, from which it differs for overfitted models, and
+        hard negatives as uniform ones."""
         parts, p = self.factors(), self._params
         if parts is None:
             return None

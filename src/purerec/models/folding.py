@@ -94,7 +94,7 @@ class LogisticFolding:
         self._people = people.astype(np.float32)
         self._all = kernels.make_table(self._table, self._offset, draw.astype(np.float32))
         self._sample = self._all
-        if len(items) > 2 * _SAMPLE:
+        if len(items) > 4 * _SAMPLE:
             chosen, chance = _sample(self._table, self._offset, draw, people)
             weight = (draw[chosen] / chance).astype(np.float32)
             self._sample = kernels.make_table(self._table[chosen], self._offset[chosen], weight)
