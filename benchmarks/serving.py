@@ -250,6 +250,7 @@ def main() -> None:
             "history": HISTORY,
             "k": 10,
             "cpus": os.cpu_count(),
+            "load_before": round(os.getloadavg()[0], 1),
             "start_seconds": round(started(place / "start"), 2),
             "runs": [
                 measured(workers, options.seconds, options.rounds, options.connections, models, place)
@@ -263,7 +264,7 @@ def main() -> None:
         for who in ("purerec", "bare_fastapi"):
             found = run[who]
             print(
-                f"{run['workers']} workers, {who:<13}{found['per_s']:>8.0f} requests/s, p50 {found['p50_ms']:.2f} ms, "
+                f"{run['workers']} workers, {who:<13}{found['per_s']:>8.0f} per s, p50 {found['p50_ms']:.2f} ms, "
                 f"p99 {found['p99_ms']:.2f} ms, {found['errors']} errors, {found.get('swaps', 0)} swaps"
             )
 

@@ -424,7 +424,10 @@ def serving() -> str:
                 ]
             )
     heads = ["", "requests/s", "p50, ms", "p99, ms", "errors", "swaps"]
-    return markdown(heads, rows) + f"\n\nFrom the command to the first list: {found['start_seconds']:.1f} s."
+    return markdown(heads, rows) + (
+        f"\n\nFrom the command to the first list: {found['start_seconds']:.1f} s. When the run began, other "
+        f"work kept {found['load_before']:g} processes waiting for the {found['cpus']} cores."
+    )
 
 
 @table
