@@ -35,6 +35,18 @@ from purerec.interactions import F32, I32, Id, Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
+class Person:
+    """Somebody whose score is to be explained."""
+
+    item_idx: I32
+    """(n,) their own items"""
+    user_idx: int | None
+    """None: not in training"""
+    vector: F32 | None
+    """(dim,) of a model of factors"""
+
+
+@dataclass(frozen=True, eq=False)
 class Explanation:
     """What a score rests on."""
 

@@ -19,11 +19,11 @@ import numpy as np
 from pydantic import Field
 
 from purerec.errors import ConfigError, DataError
+from purerec.explaining import Person
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Config, Recommender, State
 from purerec.models.checks import need_positives
 from purerec.models.spaces import Floats, SearchSpace
-from purerec.models.using import Person
 from purerec.training import Run
 
 _BLOCK = 1024

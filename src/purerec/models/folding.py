@@ -28,7 +28,7 @@ F64 = npt.NDArray[np.float64]
 
 _SAMPLE = 1024
 """Items on which the logistic risk is minimised before the exact gradient is asked for."""
-_GROUPS = 192
+_GROUPS = 160
 """Groups of negatives that a history is compared with under the pairwise risk."""
 _PAIRWISE_STEPS = 30
 
@@ -160,13 +160,15 @@ class LogisticFolding:
         scale, change = self._weights(history)
         pull, penalty = own.mean(axis=0, dtype=np.float64), self._penalty(len(history))
         terms = kernels.Own(own, self._offset[history], change)
-        for _ in range(50):
-            kernels.add_up(self._all, terms, scale, pull, penalty, e, sums, True)
-            if not self._free_bias or abs(sums.gradient[-1]) < 1e-3:
+        given = self._all, terms, scale, pull, penalty, e, sums
+        for _ in range(100 if self._free_bias else 0):
+            kernels.add_up(*given, False)
+            # What holds against the pull of the own items, 1 in all, grows at most like exp(bias): no step is too far
+            step = np.log(max(sums.gradient[-1] + 1, 1e-16))
+            e[-1] -= np.float32(step)
+            if abs(step) < 1e-4:
                 break
-            # The pull of the own items is 1 in all; in its logarithm the other side is nearly linear in the bias.
-            against = max(sums.gradient[-1] + 1, 1e-30)
-            e[-1] -= np.float32(np.clip(np.log(against) * against / max(sums.hessian[-1, -1], 1e-30), -50, 50))
+        kernels.add_up(*given, True)
         return sums
 
 
@@ -239,7 +241,7 @@ class PairwiseFolding:
             if not new_value < value:
                 break
             found, value, now, after = trial, new_value, after, now
-            if gain <= 1e-4 * float(found[: self._dim] @ now[1] @ found[: self._dim]) or gain < 1e-7:
+            if gain <= 1e-4 * float(found[: self._dim] @ now[1] @ found[: self._dim]) or gain < 1e-6:
                 break
         return found[: self._dim]
 

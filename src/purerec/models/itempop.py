@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from purerec.explaining import Person
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Recommender, State
-from purerec.models.using import Person
 from purerec.ranking import Factors
 from purerec.training import Run
 

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from purerec.explaining import Person
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import State
 from purerec.models.checks import need_positives
@@ -35,7 +36,6 @@ from purerec.models.ratings import (
     unlabeled_weight,
 )
 from purerec.models.spaces import Floats, SearchSpace
-from purerec.models.using import Person
 from purerec.training import Run
 
 _BLOCK = 1024

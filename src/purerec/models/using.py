@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.errors import ConfigError, DataError
-from purerec.explaining import Explanation, explanation
+from purerec.explaining import Explanation, Person, explanation
 from purerec.interactions import F32, I32, I64, Csr, Id, Vocabulary
 from purerec.models.folding import Folding
 from purerec.ranking import Factors, TopK, top_k, top_k_of_scores
@@ -371,18 +371,6 @@ class Usable(ABC):
         if name not in self._made:
             self._made[name] = make()
         return cast("T", self._made[name])
-
-
-@dataclass(frozen=True, eq=False)
-class Person:
-    """Somebody whose score is to be explained."""
-
-    item_idx: I32
-    """(n,) their own items"""
-    user_idx: int | None
-    """None: not in training"""
-    vector: F32 | None
-    """(dim,) of a model of factors"""
 
 
 @dataclass(frozen=True)
