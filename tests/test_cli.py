@@ -133,7 +133,7 @@ def test_compare(clicks):
         (["evaluate", "ml-10k", "--model", "itempop"], "ml-100k"),
         (["evaluate", "DATA", "--model", "itempop", "--min-rating", "4"], "rating"),
         (["recommend", "MODEL", "--user", "nobody"], "user 'nobody' was not in training"),
-        (["recommend", "MODEL"], "either --user ID"),
+        (["recommend", "MODEL"], "one of --user ID"),
         (["recommend", "nowhere", "--user", "u1"], "does not exist"),
         (["recommend", "MODEL", "--user", "u1", "-k", "0"], "k must be at least 1"),
         (["fit", "DATA", "--model", "itempop", "--out", "DATA"], "is a file"),

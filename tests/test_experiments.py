@@ -80,7 +80,7 @@ def test_every_experiment_names_models_and_settings_that_exist():
     for name in reproducing.names():
         spec = tomllib.loads((experiments.folder() / f"{name}.toml").read_text())
         for line in spec["models"]:
-            reproducing._plan(line).make()
+            reproducing._plan({"name": line} if isinstance(line, str) else line).make()
         assert spec["seeds"] >= 5
 
 

@@ -7,7 +7,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,6 +19,12 @@ from purerec.serving.logs import Log
 from purerec.serving.pool import Pool
 from purerec.serving.settings import Limits, Settings
 from purerec.serving.state import Loaded
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    """In a thread of its own: tests in a browser, if any ran here before, leave a loop running in this one."""
+    with ThreadPoolExecutor(1) as aside:
+        aside.submit(asyncio.run, coroutine).result()
 
 
 class Recorder(Log):
@@ -93,7 +100,7 @@ def test_without_a_model():
             assert headers[b"retry-after"] == b"1"
         assert (await asked.get("/healthz"))[0] == 200
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_slow_answers_are_given_up(answering):
@@ -114,7 +121,7 @@ def test_slow_answers_are_given_up(answering):
         looking.cancel()
         assert asked.service.metrics.in_flight == 0
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_too_many_at_once(answering):
@@ -126,7 +133,7 @@ def test_too_many_at_once(answering):
         assert found[5][1][b"retry-after"] == b"1"
         assert (await asked.get("/v1/items"))[0] == 200
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_failures_tell_the_log_and_not_the_caller(answering):
@@ -144,7 +151,7 @@ def test_failures_tell_the_log_and_not_the_caller(answering):
         assert errors[0]["detail"] == "a secret of the server"
         assert any("test_gate.py" in place for place in errors[0]["trace"])
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_only_what_is_known_to_be_brief_is_done_in_the_loop():
@@ -164,7 +171,7 @@ def test_only_what_is_known_to_be_brief_is_done_in_the_loop():
             with pytest.raises(ZeroDivisionError):
                 await pool.run("brief", lambda: 1 // 0)
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_settings_survive_the_way_to_a_worker():

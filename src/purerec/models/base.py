@@ -89,9 +89,7 @@ class Recommender(Usable):
         self._remember(train, seed, time.perf_counter() - start)
         return self
 
-    def update(
-        self, new: Interactions, *, seed: int = 0, run: Run | None = None, epochs: int | None = None
-    ) -> Self:
+    def update(self, new: Interactions, *, seed: int = 0, run: Run | None = None, epochs: int | None = None) -> Self:
         """Learn from new interactions on top of those fitted on; new users and items get rows of their own.
 
         Models in epochs go on from where they are, for `epochs` (None: a share of those of a fit); the others are
