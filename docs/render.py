@@ -169,6 +169,15 @@ def on_validation(name: str) -> str:
 
 
 @table
+def models() -> str:
+    found = result("bench-models")
+    return markdown(
+        ["one fit, default settings", "data", "seconds", "MB added"],
+        [[r["model"], r["data"], f"{r['fit_s']:.1f}", str(r["added_mb"])] for r in found],
+    )
+
+
+@table
 def training() -> str:
     found = result("bench-training")
     peers = ["our_torch_engine", "torch_dense_adam", "torch_sparse_adam", "implicit_bpr", "bound"]
@@ -334,6 +343,8 @@ def tuned() -> str:
             f"**{found['data']}**, {found['split']}: {found['metric']} ({found['protocol']}), {budget} for each; "
             f"{found['folds']} + {found['fresh_folds']} folds.\n\n{markdown(headings, rows)}"
         )
+        if "note" in found:
+            parts.append(found["note"])
     return "\n\n".join(parts)
 
 
