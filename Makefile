@@ -34,11 +34,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "purerec needs Python 3.11 or newer; call: make PYTHON=/path/to/python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.core: pyproject.toml constraints.txt Makefile | $(VENV)/bin/python
 	$(PIP) -e '.[serve]'
 	touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml constraints.txt Makefile | $(VENV)/bin/python
 	$(PIP) -e '.[$(EXTRAS)]'
 	touch $@ $(VENV)/.core
 
