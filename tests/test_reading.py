@@ -53,6 +53,14 @@ def test_the_same_rows_from_every_format(tmp_path, name, content):
     assert rows(read(packed)) == EXPECTED
 
 
+def test_unknown_headings_above_codes_are_not_taken_for_data(tmp_path):
+    path = tmp_path / "codes.csv"
+    path.write_text("who,what\n" + "".join(f"u{n},sku-{n}\n" for n in range(9)))
+    with pytest.raises(ReadError, match="'who', 'what'; say which with user='NAME'"):
+        read(path)
+    assert len(read(path, user="who", item="what")) == 9
+
+
 def test_two_columns_without_header(tmp_path):
     data = read(write(tmp_path, "clicks.csv", "ann,book\nbob,pen\n"))
     assert rows(data) == [("ann", "book"), ("bob", "pen")]

@@ -119,12 +119,19 @@ def _has_header(rows: Sequence[Sequence[str]], columns: dict[Role, str | int | N
     telling = {"user", "item", "rating", "timestamp", "sku"} | {n for n in known if n.endswith("id")} | asked
     if any(cell in telling for cell in first) or sum(cell in known for cell in first) * 2 > len(first):
         return True
-    # A text cell above a column of numbers is a heading.
     body = rows[1:20]
+    # Words above nothing but codes, such as who,what above u17,sku-3, are headings.
+    if len(body) >= 5 and not _has_digit(rows[:1]) and all(_has_digit([[cell]]) for row in body for cell in row):
+        return True
+    # A text cell above a column of numbers is a heading.
     return bool(body) and any(
         not _NUMBER.match(cell.strip()) and all(n < len(row) and _NUMBER.match(row[n].strip()) for row in body)
         for n, cell in enumerate(rows[0])
     )
+
+
+def _has_digit(rows: Sequence[Sequence[str]]) -> bool:
+    return any(letter.isdigit() for row in rows for cell in row for letter in cell)
 
 
 def find_roles(
