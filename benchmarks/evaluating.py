@@ -28,9 +28,10 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from purerec.evaluating import evaluate
-from purerec.interactions import Interactions, Vocabulary
+from purerec.interactions import Interactions
 from purerec.ranking import Factors, ranks, top_k
 from purerec.splitting import Split
+from purerec.vocabulary import Vocabulary
 
 F32 = npt.NDArray[np.float32]
 SIZES = {"ml-1m": (6_040, 3_706, 8, 10), "yelp": (25_677, 25_815, 16, 5)}

@@ -28,9 +28,10 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from purerec.interactions import Csr, Interactions, Vocabulary
+from purerec.interactions import Csr, Interactions
 from purerec.models import make_model
 from purerec.models.base import Recommender
+from purerec.vocabulary import Vocabulary
 
 F32 = npt.NDArray[np.float32]
 K = 10
@@ -51,7 +52,7 @@ def make_factors(n_users: int, n_items: int, dim: int, seen: int) -> tuple[Recom
     item = rng.integers(0, n_items, len(user), dtype=np.int32)
     log = Interactions(Vocabulary.of(range(n_users), "user"), Vocabulary.of(range(n_items), "item"), user, item)
     model = make_model("bpr", epochs=0, dim=dim)
-    model._params = {  # type: ignore[attr-defined]
+    model._params = {
         "user": rng.normal(size=(n_users, dim)).astype(np.float32),
         "item": rng.normal(size=(n_items, dim)).astype(np.float32),
         "item_bias": np.zeros(n_items, dtype=np.float32),
@@ -172,8 +173,8 @@ def measure_folding() -> list[dict[str, Any]]:
         rows.append(
             {
                 "model": name,
-                "vector_us": median_us(lambda model=model: model.fold_in(history)),  # type: ignore[misc]
-                "list_us": median_us(lambda model=model: model.top_for_history(history, K)),  # type: ignore[misc]
+                "vector_us": median_us(lambda model=model: model.fold_in(history)),
+                "list_us": median_us(lambda model=model: model.top_for_history(history, K)),
             }
         )
     return rows
@@ -199,9 +200,9 @@ def main() -> None:
     if args.json == "-":
         print(json.dumps(found, indent=2))
         return
-    for row in found["lists"]:  # type: ignore[union-attr]
+    for row in found["lists"]:
         print(row)
-    for row in found["folding"]:  # type: ignore[union-attr]
+    for row in found["folding"]:
         print(row)
     if args.json:
         Path(args.json).write_text(json.dumps(found, indent=2) + "\n")

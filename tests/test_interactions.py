@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purerec.errors import DataError, UnknownIdError
-from purerec.interactions import Csr, Interactions, Vocabulary, encode
+from purerec.interactions import Csr, Interactions
+from purerec.vocabulary import Vocabulary, encode
 
 ids = st.one_of(
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=50),

@@ -49,7 +49,7 @@ def test_public_names():
 
 LAYERS = [
     {"errors", "randomness", "memory"},
-    {"interactions", "sniffing", "compiled"},
+    {"vocabulary", "interactions", "sniffing", "compiled"},
     {"reading", "writing", "splitting", "storing", "world", "drawing", "sampling", "risks"},
     {"metrics", "ranking", "engines"},
     {"fetching", "catalog", "theory", "validating", "evaluating"},

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from purerec import storing
 from purerec.errors import StoreError
-from purerec.interactions import Vocabulary
+from purerec.vocabulary import Vocabulary
 
 
 def save(path, **manifest):

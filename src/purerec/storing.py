@@ -28,7 +28,8 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.errors import StoreError
-from purerec.interactions import Interactions, Vocabulary
+from purerec.interactions import Interactions
+from purerec.vocabulary import Vocabulary
 
 FORMAT = 1
 """Version of the folder format. A reader takes its own and older ones."""

@@ -25,8 +25,9 @@ import polars as pl
 from purerec.compiled import kernel
 from purerec.drawing import splitmix64
 from purerec.errors import ConfigError
-from purerec.interactions import F32, I32, I64, Interactions, Mask, Vocabulary
+from purerec.interactions import F32, I32, I64, Interactions, Mask
 from purerec.randomness import generator, key64
+from purerec.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from purerec.splitting import Split

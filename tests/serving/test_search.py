@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from purerec.interactions import Vocabulary
 from purerec.serving.search import ItemSearch, UserSearch, plain_words
+from purerec.vocabulary import Vocabulary
 
 TITLES = [
     "Star Wars (1977)",

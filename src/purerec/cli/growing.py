@@ -83,13 +83,13 @@ def _with_ids_of(model: Recommender, new: Interactions) -> Interactions:
     """Ids that are all digits in a small file may be text in the model, of which they then are the spelling."""
     import polars as pl
 
-    from purerec.interactions import Vocabulary
+    from purerec.vocabulary import Vocabulary
 
-    changed = {}
-    for name, known, found in (("users", model.users, new.users), ("items", model.items, new.items)):
-        if found.is_integer and not known.is_integer:
-            changed[name] = Vocabulary(found.ids.cast(pl.String), found.what)
-    return replace(new, **changed) if changed else new  # type: ignore[arg-type]
+    def spelled(known: Vocabulary, found: Vocabulary) -> Vocabulary:
+        as_text = found.is_integer and not known.is_integer
+        return Vocabulary(found.ids.cast(pl.String), found.what) if as_text else found
+
+    return replace(new, users=spelled(model.users, new.users), items=spelled(model.items, new.items))
 
 
 def export(

@@ -20,10 +20,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from purerec import storing
 from purerec.errors import ConfigError, DataError, NotFittedError, StoreError
-from purerec.interactions import Csr, Interactions, Vocabulary
+from purerec.interactions import Csr, Interactions
 from purerec.models.spaces import SearchSpace
 from purerec.models.using import Usable
 from purerec.training import Run
+from purerec.vocabulary import Vocabulary
 
 State = dict[str, npt.NDArray[Any]]
 

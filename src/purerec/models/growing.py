@@ -21,11 +21,12 @@ import numpy as np
 import polars as pl
 
 from purerec.errors import ConfigError, DataError
-from purerec.interactions import I64, Csr, Interactions, Vocabulary
+from purerec.interactions import I64, Csr, Interactions
 from purerec.models.base import Recommender
 from purerec.models.epochs import EpochModel
 from purerec.models.ratings import RatingModel
 from purerec.training import Run
+from purerec.vocabulary import Vocabulary
 
 Model = TypeVar("Model", bound=Recommender)
 

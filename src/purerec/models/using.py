@@ -20,9 +20,10 @@ import polars as pl
 
 from purerec.errors import ConfigError, DataError
 from purerec.explaining import Explanation, Person, explanation
-from purerec.interactions import F32, I32, I64, Csr, Id, Vocabulary
+from purerec.interactions import F32, I32, I64, Csr
 from purerec.models.folding import Folding
 from purerec.ranking import Factors, TopK, top_k, top_k_of_scores
+from purerec.vocabulary import Id, Vocabulary
 
 T = TypeVar("T")
 

@@ -13,10 +13,11 @@ from purerec.serving.problems import Problem
 
 if TYPE_CHECKING:
     from purerec.explaining import Explanation
-    from purerec.interactions import I32, Id
+    from purerec.interactions import I32
     from purerec.ranking import TopK
     from purerec.serving.settings import Limits
     from purerec.serving.state import Loaded
+    from purerec.vocabulary import Id
 
 Json = dict[str, Any]
 

@@ -1,0 +1,140 @@
+"""External ids and internal indices: who is row 17, and which row is "sku-3"?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from purerec.errors import DataError, UnknownIdError
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Id = int | str
+
+_LUT_SPARSITY = 8
+"""An integer range up to so many times the number of rows is indexed by a table instead of a hash."""
+
+
+class Vocabulary:
+    """External ids in a fixed order; the position of an id is its internal index.
+
+    Ids are either 64-bit integers or strings, and are kept exactly. A lookup is lenient about which of the two
+    it is given ('196' finds 196 and the other way round), since command lines and JSON only have strings.
+    """
+
+    __slots__ = ("_index", "ids", "what")
+
+    def __init__(self, ids: pl.Series, what: Literal["user", "item"]) -> None:
+        if ids.dtype not in (pl.Int64, pl.String):
+            raise DataError(f"{what} ids must be integers or strings, not {ids.dtype}")
+        self.ids = ids.alias(what)
+        self.what = what
+        self._index: dict[Id, int] | None = None
+
+    @classmethod
+    def of(cls, ids: Iterable[Id], what: Literal["user", "item"]) -> Vocabulary:
+        """A vocabulary of given ids in the given order; integers only if all of them are."""
+        listed = list(ids)
+        whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in listed)
+        if whole and all(-(2**63) <= int(i) < 2**63 for i in listed):
+            return cls(pl.Series(what, [int(i) for i in listed], dtype=pl.Int64), what)
+        return cls(pl.Series(what, [str(i) for i in listed], dtype=pl.String), what)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Vocabulary)
+            and self.ids.dtype == other.ids.dtype
+            and len(self) == len(other)
+            and bool((self.ids == other.ids).all())
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # the way Python says "not hashable"
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(i) for i in self.ids.head(3).to_list())
+        return f"Vocabulary({len(self):,} {self.what}s: {shown}{', ...' if len(self) > 3 else ''})"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.ids.dtype == pl.Int64
+
+    def find(self, external: Id) -> int | None:
+        """Internal index of one external id, or None."""
+        if self._index is None:
+            # Built once, on first use; assignment is atomic, so two threads at worst build it twice.
+            self._index = dict(zip(self.ids.to_list(), range(len(self)), strict=True))
+        found = self._index.get(external)
+        if found is None:
+            other = _other_spelling(external)
+            found = self._index.get(other) if other is not None else None
+        return found
+
+    def index(self, external: Id) -> int:
+        """Internal index of one external id; an error with a remedy if it is unknown."""
+        found = self.find(external)
+        if found is None:
+            remedy = (
+                "use recommend_for(history=...) for people who were not there"
+                if self.what == "user"
+                else "leave it out or fit again with data that has it"
+            )
+            raise UnknownIdError(f"{self.what} {external!r} was not in training; {remedy}")
+        return found
+
+    def indices(self, external: Iterable[Id]) -> I32:
+        """Internal indices of several external ids."""
+        return np.fromiter((self.index(e) for e in external), dtype=np.int32)
+
+    def take(self, idx: npt.ArrayLike) -> pl.Series:
+        """External ids of internal indices."""
+        return self.ids.gather(np.asarray(idx))
+
+    def __getitem__(self, idx: int) -> Id:
+        value: Id = self.ids[int(idx)]
+        return value
+
+
+def _other_spelling(external: Id) -> Id | None:
+    if isinstance(external, str):
+        digits = external.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) < 20 and str(int(external)) == external:
+            return int(external)
+        return None
+    return str(external) if isinstance(external, int | np.integer) else None
+
+
+def encode(ids: pl.Series, what: Literal["user", "item"]) -> tuple[Vocabulary, I32]:
+    """The sorted vocabulary of a column of ids, and the column as internal indices. Linear in the rows."""
+    if ids.dtype.is_integer():
+        if ids.dtype == pl.UInt64 and len(ids) and int(ids.max()) >= 2**63:  # type: ignore[arg-type]  # max of any dtype
+            ids = ids.cast(pl.String)
+        else:
+            ids = ids.cast(pl.Int64)
+    elif ids.dtype != pl.String:
+        ids = ids.cast(pl.String)
+    if ids.dtype == pl.Int64 and len(ids):
+        values = ids.to_numpy()
+        low, high = int(values.min()), int(values.max())
+        if high - low < max(_LUT_SPARSITY * len(values), 1 << 16):
+            return _encode_by_table(values, low, high - low + 1, what)
+    unique = ids.unique().sort()
+    table = pl.DataFrame({"id": unique, "idx": np.arange(len(unique), dtype=np.int32)}).lazy()
+    joined = ids.alias("id").to_frame().lazy().join(table, on="id", how="left", maintain_order="left")
+    return Vocabulary(unique, what), np.ascontiguousarray(joined.select("idx").collect()["idx"].to_numpy())
+
+
+def _encode_by_table(values: I64, low: int, span: int, what: Literal["user", "item"]) -> tuple[Vocabulary, I32]:
+    shifted = values - low if low else values
+    present = np.zeros(span, dtype=np.bool_)
+    present[shifted] = True
+    table = np.cumsum(present, dtype=np.int32)
+    table -= 1
+    unique = np.flatnonzero(present).astype(np.int64) + low
+    return Vocabulary(pl.Series(what, unique, dtype=pl.Int64), what), table[shifted]
