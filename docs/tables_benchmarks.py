@@ -1,0 +1,268 @@
+"""Tables of speed and memory, from `make bench`."""
+
+from __future__ import annotations
+
+from statistics import mean, stdev
+
+from tables import markdown, result, short, table
+
+from purerec.serving.settings import Limits
+
+
+@table
+def models() -> str:
+    found = result("bench-models")
+    return markdown(
+        ["one fit, default settings", "data", "seconds", "MB added"],
+        [[r["model"], r["data"], f"{r['fit_s']:.1f}", str(r["added_mb"])] for r in found],
+    )
+
+
+@table
+def training() -> str:
+    found = result("bench-training")
+    peers = ["our_torch_engine", "torch_dense_adam", "torch_sparse_adam", "implicit_bpr", "bound"]
+    titles = [
+        "our torch engine",
+        "eager torch, dense Adam",
+        "eager torch, SparseAdam",
+        "implicit BPR (triples)",
+        "bound",
+    ]
+    rows = [
+        [
+            f"{r['users']:,} users, d {r['dim']}, batch {r['batch']}",
+            f"**{r['cpu_engine']:.1f}**",
+            f"{r['two_threads']['two'] / r['two_threads']['one']:.2f}x" if "two_threads" in r else "",
+            *(f"{r[p]:.3g} ({r['cpu_engine'] / r[p]:.2g}x)" for p in peers),
+        ]
+        for r in found["sizes"]
+    ]
+    lines = markdown(["", "cpu engine", "with two threads", *titles], rows)
+    more = markdown(
+        ["d 8, batch 128, with generators", "million a second"],
+        [[name, f"{value:.1f}"] for name, value in found["generators"].items()],
+    )
+    return f"{lines}\n\n{more}"
+
+
+@table
+def negatives() -> str:
+    found = result("bench-negatives")
+    metric, rows, verdicts, nothing = found["metric"], [], [], []
+    for model in dict.fromkeys(r["model"] for r in found["rows"]):
+        ways = [r for r in found["rows"] if r["model"] == model]
+        plain = next(r for r in ways if r["negatives"] == "uniform")
+        for r in ways:
+            gains = [a - b for a, b in zip(r[metric], plain[metric], strict=True)]
+            rows.append(
+                [
+                    model if r is plain else "",
+                    r["negatives"] + (f", {r['candidates']} candidates" if r is not plain else ""),
+                    short(r["mean"]),
+                    "" if r is plain else f"{mean(gains):+.4f} ± {stdev(gains) / len(gains) ** 0.5:.4f}",
+                    f"{r['million_samples_per_cpu_s']:.1f}",
+                    f"{plain['million_samples_per_cpu_s'] / r['million_samples_per_cpu_s']:.1f}x",
+                ]
+            )
+        best = max(ways, key=lambda r: r["mean"])
+        paired = [a - b for a, b in zip(best[metric], plain[metric], strict=True)]
+        # Three standard errors and not two: it is the best of several.
+        sure = len(paired) > 1 and mean(paired) > 3 * stdev(paired) / len(paired) ** 0.5
+        if best is not plain and sure:
+            gain = mean(paired) / plain["mean"]
+            verdicts.append(f"{model} gains {gain:.0%} with {best['negatives']} of {best['candidates']}")
+        else:
+            nothing.append(model)
+    heads = ["", "negatives", f"validation {metric}", "against uniform", "million samples a second", "cost"]
+    if nothing:
+        verdicts.append(f"{', '.join(nothing)}: no gain that stands out from the noise")
+    return f"{markdown(heads, rows)}\n\nAt best, {'; '.join(verdicts)}."
+
+
+@table
+def start() -> str:
+    found = result("bench-start")
+    rows = [["imports alone", f"{found['imports_s']} s"], ["with a small fit of PU-GMF", f"{found['small_fit_s']} s"]]
+    return markdown(["a new process, kernels in the cache", ""], rows)
+
+
+@table
+def paper_run() -> str:
+    found = result("bench-paper_run")
+    return markdown(["PURE.paper('ml-1m'), whole run", ""], [[str(k), str(v)] for k, v in found.items()])
+
+
+@table
+def sampling() -> str:
+    rows = [
+        [
+            f"{r['users']:,} x {r['items']:,}, {r['filter']}, {r['draw']}",
+            f"{r['million_per_s']}",
+            f"{r['numpy_integers_million_per_s']}",
+            f"{r['ratio']}",
+        ]
+        for r in result("bench-sampling")
+    ]
+    return markdown(["", "purerec", "rng.integers", "ratio"], rows)
+
+
+@table
+def evaluating() -> str:
+    rows = []
+    for r in result("bench-evaluating"):
+        ms = r["ms_per_1000_users"]
+        rows.append(
+            [
+                f"{r['size']}, {r['threads']} thread{'s' * (r['threads'] > 1)}",
+                f"{ms['evaluate']:.1f}",
+                f"{ms['product']:.1f} ({ms['evaluate'] / ms['product']:.2g} of it)",
+                f"{ms['ranx_all']:.0f} ({ms['ranx_all'] / ms['evaluate']:.2g}x)",
+                f"{ms['ranx_metrics']:.0f} ({ms['ranx_metrics'] / ms['evaluate']:.2g}x)",
+                f"{ms['top_10']:.1f}",
+            ]
+        )
+    heads = [
+        "ms per 1,000 users",
+        "purerec",
+        "bare product",
+        "ranx, lists made and judged",
+        "ranx, lists given",
+        "top-10 lists",
+    ]
+    return markdown(heads, rows)
+
+
+@table
+def growth() -> str:
+    rows = [
+        [f"{r['interactions']:,}", f"{r['users']:,}", f"{r['epoch_s']}", f"{r['fit_mb']}", f"{r['peak_mb']}"]
+        for r in result("bench-growth")
+    ]
+    return markdown(["interactions", "users", "seconds an epoch", "MB for the fit", "MB in all"], rows)
+
+
+@table
+def reading() -> str:
+    found = result("bench-reading")
+    one, large = found["ml-1m"], found["large"]
+    rows = [
+        [
+            "ML-1M's ratings.dat",
+            f"{one['purerec_s']} s",
+            f"{one['polars_s']} s (tab-separated copy)",
+            str(one["ratio"]),
+        ],
+        [
+            f"CSV of {large['rows']:,} rows, read",
+            f"{large['purerec']['read']} s",
+            f"{large['polars']['read']} s",
+            str(large["ratio_read"]),
+        ],
+        [
+            "the same, read, indexed, split, fitted (ItemPop), evaluated",
+            f"{large['purerec']['total']} s, peak {large['purerec']['peak_mb']:,.0f} MB",
+            f"{large['polars']['total']} s (reading only)",
+            str(large["ratio_total"]),
+        ],
+    ]
+    return markdown(["", "purerec", "polars alone", "ratio"], rows)
+
+
+@table
+def approximate() -> str:
+    rows = [
+        [
+            f"{r['size']}: {r['items']:,} items of {r['dim']} numbers",
+            short(r["recall@10"]) if r["recall@10"] < 1 else "1",
+            f"{r['index_per_s']:,}",
+            f"{r['exact_per_s']:,}",
+            f"{r['ratio']:g}",
+            f"{r['index_one_ms']:g}",
+            f"{r['exact_one_ms']:g}",
+            f"{r['build_s']:g}",
+        ]
+        for r in result("bench-approximate")
+    ]
+    heads = [
+        "",
+        "recall@10",
+        "users/s, index",
+        "users/s, exact",
+        "ratio",
+        "one user, index, ms",
+        "exact, ms",
+        "building, s",
+    ]
+    return markdown(heads, rows)
+
+
+@table
+def serving() -> str:
+    found = result("bench-serving")
+    rows = []
+    for run in found["runs"]:
+        for name, who in (("`purerec serve`", "purerec"), ("bare FastAPI, one process", "bare_fastapi")):
+            one = run[who]
+            many = f", {run['workers']} worker{'s' * (run['workers'] > 1)}" if who == "purerec" else ""
+            rows.append(
+                [
+                    name + many,
+                    f"{one['per_s']:,.0f}",
+                    f"{one['p50_ms']:.1f}",
+                    f"{one['p99_ms']:.1f}",
+                    str(one["errors"]),
+                    str(one.get("swaps", "")),
+                ]
+            )
+    heads = ["", "requests/s", "p50, ms", "p99, ms", "errors", "swaps"]
+    return markdown(heads, rows) + (
+        f"\n\nFrom the command to the first list: {found['start_seconds']:.1f} s. When the run began, other "
+        f"work kept {found['load_before']:g} processes waiting for the {found['cpus']} cores."
+    )
+
+
+@table
+def serving_limits() -> str:
+    limits = Limits()
+    rows = {
+        "items of a list (`k`)": limits.k,
+        "people (`users`)": limits.batch,
+        "people times `k`": limits.cells,
+        "people times `k`, with reasons": limits.explained,
+        "items of a `history`": limits.history,
+        "ids in `items` or `exclude`": limits.ids,
+        "reasons for an item (`explain`)": limits.because,
+        "results of a search": limits.found,
+        "characters of a search": limits.query,
+        "characters of an id": limits.id_length,
+        "bytes of the body": limits.body_bytes,
+        "bytes of the head": limits.head_bytes,
+    }
+    return markdown(["of one request", "at most"], [[what, f"{limit:,}"] for what, limit in rows.items()])
+
+
+@table
+def recommending() -> str:
+    rows = []
+    for r in result("bench-recommending")["lists"]:
+        ms = r["ms_per_1000_users"]
+        asked = "" if r["users_asked"] == r["users"] else f", {r['users_asked']:,} of them asked for"
+        rows.append(
+            [
+                f"{r['users']:,} users{asked} x {r['items']:,} items, {r['size'].split(', ')[1]}",
+                f"**{ms['purerec']:.1f}**",
+                f"{ms['implicit']:.1f} ({r['implicit_over_purerec']:.2g}x)",
+                f"{ms['product']:.1f} ({r['product_over_purerec']:.2g}x)",
+            ]
+        )
+    return markdown(["ms per 1,000 users", "purerec", "implicit", "bare product"], rows)
+
+
+@table
+def folding_speed() -> str:
+    rows = [
+        [f"**{r['model']}**", f"{r['vector_us'] / 1000:.2f}", f"{r['list_us'] / 1000:.2f}"]
+        for r in result("bench-recommending")["folding"]
+    ]
+    return markdown(["ms", "vector", "list"], rows)

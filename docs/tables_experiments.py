@@ -1,0 +1,221 @@
+"""Tables of what models are worth, from `purerec reproduce` and `purerec tune`."""
+
+from __future__ import annotations
+
+import tomllib
+from statistics import mean, stdev
+
+from tables import ROOT, markdown, result, short, table
+
+from purerec.experiments import paper_row
+
+
+def compared(name: str, *, beside_paper: bool) -> str:
+    """Means over seeds of a comparison, the paper's row under each of ours, and the tests below."""
+    found = result(name)
+    metrics = list(next(iter(found["models"].values()))[0]["metrics"])
+    rows = []
+    for model, runs in found["models"].items():
+        values = {m: [run["metrics"][m] for run in runs] for m in metrics}
+        rows.append([f"**{model}**", *(short(mean(v)) for v in values.values())])
+        if len(runs) > 1 and any(stdev(v) > 0 for v in values.values()):
+            rows.append([f"± over {len(runs)} seeds", *(short(stdev(v)) for v in values.values())])
+        printed = paper_row(found["data"], model) if beside_paper else None
+        if printed:
+            rows.append(["paper", *(short(printed[m]) for m in metrics)])
+    return markdown(["", *metrics], rows)
+
+
+def tests_of(name: str) -> str:
+    found = result(name)
+    rows = [
+        [
+            t["model"],
+            f"{t['difference']:+.4f}",
+            f"{t['ci_low']:+.4f} to {t['ci_high']:+.4f}",
+            f"{t['p_holm']:.2g}",
+            t["verdict"],
+        ]
+        for t in found["tests"]
+        if t["model"] != found["baseline"]
+    ]
+    return markdown(
+        [f"against {found['baseline']}, {found['metric']}", "difference", "95 % interval", "p (Holm)", ""], rows
+    )
+
+
+@table
+def table2() -> str:
+    return compared("table2", beside_paper=True)
+
+
+@table
+def table2_tests() -> str:
+    return tests_of("table2")
+
+
+@table
+def table3() -> str:
+    return compared("table3", beside_paper=False) + "\n\n" + mrr_beside_paper("table3")
+
+
+@table
+def table4() -> str:
+    return compared("table4", beside_paper=False) + "\n\n" + mrr_beside_paper("table4")
+
+
+def mrr_beside_paper(name: str) -> str:
+    found = result(name)
+    rows = []
+    for model, runs in found["models"].items():
+        printed = paper_row(found["data"], model)
+        if printed:
+            rows.append([model, short(mean(run["metrics"]["MRR"] for run in runs)), short(printed["MRR"])])
+    return markdown(["MRR, the column that compares", "purerec", "paper"], rows)
+
+
+@table
+def exposure() -> str:
+    found = result("exposure")
+    names = list(found["rows"][0]["metrics"])
+    rows = []
+    for row in found["rows"]:
+        tests = {t["model"]: t for t in row["tests"]}
+        cells = []
+        for name in names:
+            text = f"{short(row['metrics'][name][found['metric']])} ± {short(row['spread'][name])}"
+            verdict = tests[name]["verdict"] if name in tests else ""
+            cells.append(text + {"better": " ▲", "worse": " ▼"}.get(verdict, ""))
+        rows.append([f"{row['exposure']:g}", *cells])
+    table_ = markdown(["exposure bias", *names], rows)
+    note = f"{found['metric']}; ▲ and ▼: better and worse than '{found['baseline']}' (paired by user, Holm)."
+    return f"{table_}\n\n{note}"
+
+
+@table
+def table2_short() -> str:
+    """One line a model: four metrics, the paper's beside ours, time and memory."""
+    found = result("table2")
+    metrics = ["P@5", "NDCG@5", "MAP", "MRR"]
+    best = {m: max(mean(r["metrics"][m] for r in runs) for runs in found["models"].values()) for m in metrics}
+    verdicts = {t["model"]: t["verdict"] for t in found["tests"]}
+    rows = []
+    for model, runs in found["models"].items():
+        printed = paper_row(found["data"], model) or {}
+        cells = []
+        for m in metrics:
+            value = mean(run["metrics"][m] for run in runs)
+            ours = f"**{short(value)}**" if value == best[m] else short(value)
+            cells.append(f"{ours} ({short(printed[m])})" if m in printed else ours)
+        spread = short(stdev(run["metrics"]["P@5"] for run in runs))
+        seconds, added = (mean(run[what] for run in runs) for what in ("fit_seconds", "added_mb"))
+        sign = {"better": " ▲", "worse": " ▼"}.get(verdicts.get(model, ""), "")
+        rows.append([model, f"{cells[0]}{sign}", f"{spread}", *cells[1:], f"{seconds:.1f}", f"{added:.0f}"])
+    heads = ["ours (paper's)", "P@5", "± P@5", *metrics[1:], "fit s", "MB"]
+    note = f"▲ and ▼: better and worse than {found['baseline']} in P@5 (paired by user, Holm, p < 0.05)."
+    return f"{markdown(heads, rows)}\n\n{note}"
+
+
+@table
+def validation() -> str:
+    return on_validation("validation")
+
+
+@table
+def dimensions() -> str:
+    return on_validation("dimensions")
+
+
+def on_validation(name: str) -> str:
+    found = result(name)
+    metrics = ["P@5", "NDCG@10", "MAP", "MRR"]
+    rows = [
+        [name, *(short(row["metrics"][m]) for m in metrics), f"{row['gain']:+.1%} ± {row['gain_error']:.1%}"]
+        for name, row in found["rows"].items()
+    ]
+    return markdown(["", *metrics, f"gain over {found['baseline']}, all eight metrics"], rows)
+
+
+@table
+def tuned() -> str:
+    """What a search found for each model and data set, and what a check on fresh folds said to it."""
+    parts = []
+    for path in sorted((ROOT / "experiments" / "tuned").glob("*.toml")):
+        found = tomllib.loads(path.read_text())
+        limits = {unit: found.get(f"{unit}_each") for unit in ("trials", "minutes")}
+        budget = " or ".join(f"{limit:g} {unit}" for unit, limit in limits.items() if limit is not None)
+        rows = []
+        for name, entry in found["models"].items():
+            values, fresh = entry["validation"], entry.get("fresh")
+            check = ["", "", ""]
+            if fresh is not None:
+                check = [short(fresh["defaults"]), short(fresh["best"]), f"{fresh['p']:.2g}"]
+            rows.append(
+                [name, str(entry["trials"]), short(values["defaults"]), short(values["best"]), *check, entry["kept"]]
+            )
+        headings = ["model", "trials", "defaults", "best", "fresh: defaults", "fresh: best", "p", "kept"]
+        parts.append(
+            f"**{found['data']}**, {found['split']}: {found['metric']} ({found['protocol']}), {budget} for each; "
+            f"{found['folds']} + {found['fresh_folds']} folds.\n\n{markdown(headings, rows)}"
+        )
+        if "note" in found:
+            parts.append(found["note"])
+    return "\n\n".join(parts)
+
+
+@table
+def updating() -> str:
+    found = result("updating")
+    rows = []
+    for row in found["rows"]:
+        for way, r in row["ways"].items():
+            cells = [f"{short(r['metrics'][m])} ± {short(r['spread'][m])}" for m in ("NDCG@10", "MAP")]
+            groups = [short(r[group]["NDCG@10"]) if r[group]["NDCG@10"] is not None else "" for group in _GROUPS]
+            first = f"{row['data']}, {row['model']}: " if way == "old" else ""
+            rows.append([f"{first}{way}", *cells, *groups, f"{r['seconds']:.2f}"])
+    sizes = {row["data"]: row for row in found["rows"]}
+    note = "; ".join(
+        f"{data}: {row['people']:,} people judged, {row['new_people']:,} of them new" for data, row in sizes.items()
+    )
+    heads = ["", "NDCG@10", "MAP", "of it, people known before", "new people", "seconds"]
+    return f"{markdown(heads, rows)}\n\nMeans and deviations over {found['seeds']} seeds. {note}."
+
+
+_GROUPS = ("returning", "new")
+
+
+@table
+def updating_verdict() -> str:
+    """What share of the gain of a refit an update has, and of its time."""
+    rows = result("updating")["rows"]
+    lines = []
+    for row in rows:
+        old, updated, refitted = (row["ways"][way]["metrics"]["NDCG@10"] for way in ("old", "updated", "refitted"))
+        time_share = row["ways"]["updated"]["seconds"] / row["ways"]["refitted"]["seconds"]
+        lines.append(
+            [
+                f"{row['data']}, {row['model']}",
+                f"{updated / old - 1:+.1%}",
+                f"{refitted / old - 1:+.1%}",
+                f"{time_share:.0%}",
+            ]
+        )
+    return markdown(["NDCG@10 against the old model", "update", "refit", "time of an update, of a refit's"], lines)
+
+
+@table
+def folding() -> str:
+    found = result("folding")
+    metric = found["metric"]
+    rows = [
+        [
+            f"{r['data']}, **{r['model']}**",
+            short(r["metrics"]["trained"][metric]),
+            short(r["metrics"]["folded"][metric]),
+            f"{r['difference']:+.4f}",
+            f"{r['ci'][0]:+.4f} to {r['ci'][1]:+.4f}",
+            r["verdict"],
+        ]
+        for r in found["rows"]
+    ]
+    return markdown([metric, "trained on them", "folded in", "difference", "95 % interval", ""], rows)
