@@ -85,14 +85,14 @@ class Cache:
         """
         try:
             return self._numba and self._numba._load_overload(signature, context)
-        except Exception:
+        except Exception:  # a damaged file can raise anything, and must not end a run: then it is compiled anew
             return None
 
     def save_overload(self, signature: Any, code: Any) -> None:
         try:
             if self._numba is not None:
                 self._numba.save_overload(signature, code)
-        except Exception:
+        except Exception:  # a full disk or another's lock costs the next start time, and this one nothing
             return
 
     def flush(self) -> None:

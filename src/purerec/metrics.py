@@ -86,7 +86,7 @@ def _hits(ranks: Ints, indptr: Ints, k: int) -> F64:
 
 def _sum(values: F64, indptr: Ints) -> F64:
     # Not a difference of running sums, which would make a user's value depend on those before.
-    sums: F64 = np.bincount(_user_of(indptr), weights=values, minlength=len(indptr) - 1)  # type: ignore[assignment]
+    sums: F64 = np.bincount(_user_of(indptr), weights=values, minlength=len(indptr) - 1)  # type: ignore[assignment]  # typed as counts, which weights make floats
     return sums
 
 

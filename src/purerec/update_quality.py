@@ -16,6 +16,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,9 +114,9 @@ def compare_ways(
             continue
         other = copy.copy(model) if way == "updated" else make_model(name, **settings)
         if way == "updated":
-            spent = _timed(lambda other=other: other.update(times.new, seed=seed, **(update or {})))  # type: ignore[misc]
+            spent = _timed(partial(other.update, times.new, seed=seed, **(update or {})))
         else:
-            spent = _timed(lambda other=other: other.fit(united, seed=seed))  # type: ignore[misc]
+            spent = _timed(partial(other.fit, united, seed=seed))
         found[way] = evaluate(other, parts, seed=seed), spent
     return found
 

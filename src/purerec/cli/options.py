@@ -80,7 +80,16 @@ def load_data(
     elif not Path(source).exists() and not Path(source).suffix and os.sep not in source:
         data = catalog.load(source)  # raises, with the names that there are
     else:
-        data = read(source, **columns, encoding=encoding, positive_rating=min_rating)  # type: ignore[arg-type]
+        user, item, rating, timestamp = (columns.get(role) for role in ("user", "item", "rating", "timestamp"))
+        data = read(
+            source,
+            user=user,
+            item=item,
+            rating=rating,
+            timestamp=timestamp,
+            encoding=encoding,
+            positive_rating=min_rating,
+        )
         unsaid = explain_positives and data.rating is not None and min_rating is None
         if unsaid and data.rating is not None and data.rating.min() < data.rating.max():
             console.note(

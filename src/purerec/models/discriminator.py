@@ -282,7 +282,7 @@ class DiscriminatorGame:
         """What was learned so far; the buffers of a scorer from outside (running means, say) belong to it."""
         params = self.engine.parameters()
         if self.model.scorer_module is not None:
-            params |= {n: a for n, a in self.engine.state().items() if n.endswith("/buffer")}  # type: ignore[misc]
+            params |= {n: a for n, a in self.engine.state().items() if n.endswith("/buffer")}  # type: ignore[misc]  # float32 all
         return params
 
     def state(self) -> State:

@@ -30,7 +30,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """Since when a head is incomplete; None while a request is being answered or nothing has come."""
     _stuck_since: float | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self._waiting_since = self.loop.time()
         if len(self.connections) > self.settings.connections:
