@@ -44,7 +44,7 @@ def test_the_list_of_models_with_vectors_is_right():
 
 @pytest.mark.parametrize("name", WITH_VECTORS)
 def test_dot_products_are_the_scores_up_to_a_constant_per_user(name, tmp_path):
-    if name == "cfgan":
+    if name in ("cfgan", "multvae"):
         need("torch")
     model = make_model(name).fit(checkerboard(), seed=0)
     export_vectors(model, tmp_path / "v")

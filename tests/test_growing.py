@@ -43,7 +43,7 @@ def scores(model):
 
 
 def grown(name, old, new, **more):
-    if name == "cfgan":
+    if name in ("cfgan", "multvae"):
         need("torch")
     return make_model(name).fit(old, seed=0).update(new, **more)
 

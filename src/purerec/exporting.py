@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from purerec.models.base import Recommender
 
 WITH_VECTORS = (
-    "itempop", "coclustering", "svd", "nmf", "pmf", "ials", "bpr", "lambdafm", "graphgan", "irgan", "cfgan", "gmf",
-    "pugmf", "pure",
+    "itempop", "coclustering", "svd", "nmf", "pmf", "ials", "bpr", "lambdafm", "graphgan", "irgan", "cfgan",
+    "multvae", "gmf", "pugmf", "pure",
 )  # fmt: skip
 """Models whose score is a dot product, at least with their default settings"""
 

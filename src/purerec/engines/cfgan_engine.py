@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
 from purerec.errors import MissingExtraError
@@ -20,9 +18,8 @@ try:
 except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="cfgan") from missing
 
+from purerec.engines.torch_adam import Array, Optimized, adam_state, restore_adam
 from purerec.engines.torch_engine import one_thread
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -154,29 +151,12 @@ class CFGANEngine:
 
     def state(self) -> dict[str, Array]:
         """Weights and Adam's moments."""
-        found: dict[str, Array] = {}
-        for name, parameter, optimizer in self._parameters():
-            kept = optimizer.state.get(parameter, {})
-            found[name] = parameter.detach().numpy().copy()
-            for moment in ("exp_avg", "exp_avg_sq"):
-                found[f"{name}.{moment}"] = kept[moment].numpy().copy() if kept else np.zeros_like(found[name])
-            found[f"{name}.step"] = np.array([float(kept["step"]) if kept else 0.0], np.float32)
-        return found
+        return adam_state(self._parameters())
 
-    @torch.no_grad()
     def restore(self, state: dict[str, Array]) -> None:
-        for name, parameter, optimizer in self._parameters():
-            parameter.copy_(torch.from_numpy(np.array(state[name])))
-            step = float(state[f"{name}.step"][0])
-            if step == 0:
-                optimizer.state.pop(parameter, None)
-                continue
-            optimizer.state[parameter] = {
-                "step": torch.tensor(step),
-                **{m: torch.from_numpy(np.array(state[f"{name}.{m}"])) for m in ("exp_avg", "exp_avg_sq")},
-            }
+        restore_adam(self._parameters(), state)
 
-    def _parameters(self) -> Iterator[tuple[str, nn.Parameter, torch.optim.Optimizer]]:
+    def _parameters(self) -> Iterator[Optimized]:
         for who, network in (("generator", self.generator), ("discriminator", self.discriminator)):
             for name, parameter in network.named_parameters():
                 yield f"{who}.{name}", parameter, self._optimizers[who]

@@ -27,6 +27,7 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "graphgan": ("purerec.models.graphgan", "GraphGAN"),
     "irgan": ("purerec.models.irgan", "IRGAN"),
     "cfgan": ("purerec.models.cfgan", "CFGAN"),
+    "multvae": ("purerec.models.multvae", "MultVAE"),
     "gmf": ("purerec.models.gmf", "GMF"),
     "pugmf": ("purerec.models.pugmf", "PUGMF"),
     "pure": ("purerec.models.pure", "PURE"),

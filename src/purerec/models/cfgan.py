@@ -31,7 +31,7 @@ from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.base import State
 from purerec.models.checks import need_positives
 from purerec.models.epochs import EpochConfig, EpochModel, Schedule, scheduled
-from purerec.models.folding import Folding, PairwiseFolding
+from purerec.models.folding import Folding, PairwiseFolding, tanh_ratio
 from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
 from purerec.ranking import Factors
 from purerec.training import Record, Run
@@ -163,11 +163,8 @@ class NetworkFolding:
         return found
 
     def parts(self, history: I32, vector: F32) -> F32 | None:
-        """tanh(a) = a * (tanh(a) / a): with the ratio held, each item and the bias have their part of the sum."""
         own = self._weight[:, history].T
-        before = own.sum(0) + self._bias
-        small = np.abs(before) < 1e-6
-        found: F32 = own * np.where(small, np.float32(1), np.tanh(before) / np.where(small, np.float32(1), before))
+        found: F32 = own * tanh_ratio(own.sum(0) + self._bias)
         return found
 
 

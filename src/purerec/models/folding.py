@@ -45,6 +45,14 @@ class Folding(Protocol):
         ...
 
 
+def tanh_ratio(a: F32) -> F32:
+    """tanh(a) / a. With the ratio held, the units of a hidden layer are linear in what flows in, and each item of a
+    history has its part of them."""
+    small = np.abs(a) < 1e-6
+    found: F32 = np.where(small, np.float32(1), np.tanh(a) / np.where(small, np.float32(1), a))
+    return found
+
+
 # ---------------------------------------------------------------------- PURE, PU-GMF, GMF
 
 

@@ -1,0 +1,167 @@
+"""Mult-VAE: an autoencoder that says of each person which items their next ones are, as shares that add up to one.
+
+Liang, Krishnan, Hoffman, Jebara (2018), Variational Autoencoders for Collaborative Filtering.
+
+    min  mean_u  -sum_i x_ui log softmax(f(z_u))_i + beta KL(N(m_u, s_u^2) || N(0, 1)),   z_u = m_u + s_u * noise
+    (m_u, log s_u^2) = B tanh(A x_u / |x_u| + a) + b,   f(z) = W tanh(C z + c) + w
+
+Made for implicit feedback. Items compete for one person's attention, so that what is not chosen need not be called
+negative. Each item of the input is left out with probability `dropout`, which makes the task to guess the rest, and
+beta rises from zero, as in the paper. Adapted: one hidden layer on either side; w starts at the popularity of items.
+Scores are f(m_u): a dot product of the last layer, found for a new person by one pass through the network.
+
+An epoch costs 6 n_users n_items hidden operations and a pass of Adam over 2 n_items hidden weights for each batch.
+Use it where there are enough people for a network to learn from. Needs torch (extra `torch`).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse
+from pydantic import Field
+
+from purerec.interactions import F32, I32, I64, Csr, Interactions
+from purerec.models.base import State
+from purerec.models.checks import need_positives
+from purerec.models.epochs import EpochConfig, EpochModel, Schedule, scheduled
+from purerec.models.folding import Folding, tanh_ratio
+from purerec.models.spaces import Floats, Ints, SearchSpace
+from purerec.ranking import Factors
+from purerec.training import Record, Run
+
+
+class MultVAEConfig(EpochConfig):
+    """Settings of Mult-VAE."""
+
+    hidden: int = Field(default=200, ge=1, le=4096)
+    """Units of the hidden layers, one before and one after the code."""
+    latent: int = Field(default=64, ge=1, le=4096)
+    """Numbers in the code."""
+    dropout: float = Field(default=0.5, ge=0, lt=1)
+    """Share of a person's items that a step hides from the network."""
+    beta: float = Field(default=0.2, ge=0, le=100)
+    """Weight of the divergence of a code from the normal distribution, once it has risen."""
+    anneal: float = Field(default=0.5, ge=0, le=1)
+    """Share of the epochs over which that weight rises from zero."""
+    epochs: int = Field(default=100, ge=0, le=100_000)
+    """Passes over the people."""
+    batch_size: int = Field(default=100, ge=1, le=100_000)
+    """People per step; a fifth of all at most, so that small data are not done with in a few steps."""
+    learning_rate: float = Field(default=1e-3, gt=0, le=1)
+    """Of Adam, at the start."""
+    schedule: Schedule = "cosine"
+    """cosine: the rate falls to zero over the epochs; steps: a fifth after two thirds of the epochs, a twenty-fifth
+    after eight ninths."""
+    regularization: float = Field(default=0.0, ge=0, le=100)
+    """L2 on the weights."""
+
+    search_space: ClassVar[SearchSpace] = {
+        "hidden": Ints(50, 600),
+        "latent": Ints(8, 200),
+        "dropout": Floats(0.1, 0.8, log=False),
+        "beta": Floats(0.02, 1),
+        "epochs": Ints(25, 200),
+        "learning_rate": Floats(3e-4, 1e-2),
+    }
+
+
+class MultVAE(EpochModel):
+    """Variational autoencoder with a multinomial likelihood."""
+
+    name: ClassVar[str] = "multvae"
+    config_class = MultVAEConfig
+    config: MultVAEConfig
+
+    def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        remedy = f"lower learning_rate (now {self.config.learning_rate:g})"
+        self._train(MultVAEFitting(self.config, need_positives(log), seed), log, valid, seed, run, remedy=remedy)
+
+    # ------------------------------------------------------------------ scoring
+
+    def factors(self) -> Factors | None:
+        return Factors(self._params["hidden"], self._params["out_weight"], self._params["out_bias"])
+
+    def _score(self, user_idx: I64) -> F32:
+        n = self._params
+        scores: F32 = n["hidden"][user_idx] @ n["out_weight"].T + n["out_bias"]
+        return scores
+
+    def _folding(self) -> Folding:
+        return CodeFolding(self._params)
+
+
+class CodeFolding:
+    """A person's vector is the network's last hidden layer."""
+
+    def __init__(self, weights: State) -> None:
+        self._weights = weights
+
+    def vector(self, history: I32) -> F32:
+        return last_layer(self._weights, self._flowing_in(history).sum(0))
+
+    def parts(self, history: I32, vector: F32) -> F32 | None:
+        own, n = self._flowing_in(history), self._weights
+        before_code = own.sum(0) + n["in_bias"]
+        before_last = code_means(n, own.sum(0)) @ n["decode_weight"].T + n["decode_bias"]
+        latent = n["decode_weight"].shape[1]
+        of_code = (own * tanh_ratio(before_code)) @ n["code_weight"][:latent].T
+        found: F32 = (of_code @ n["decode_weight"].T) * tanh_ratio(before_last)
+        return found
+
+    def _flowing_in(self, history: I32) -> F32:
+        """(len(history), hidden) what each item adds to the first layer"""
+        rows: F32 = self._weights["in_weight"][history]
+        found: F32 = rows / np.float32(max(1, len(history)) ** 0.5)
+        return found
+
+
+def code_means(weights: State, sums: F32) -> F32:
+    """m_u (..., latent), from the sums of the first layer over a person's items."""
+    n, latent = weights, weights["decode_weight"].shape[1]
+    found: F32 = np.tanh(sums + n["in_bias"]) @ n["code_weight"][:latent].T + n["code_bias"][:latent]
+    return found
+
+
+def last_layer(weights: State, sums: F32) -> F32:
+    """The hidden layer before the scores (..., hidden)."""
+    found: F32 = np.tanh(code_means(weights, sums) @ weights["decode_weight"].T + weights["decode_bias"])
+    return found
+
+
+class MultVAEFitting:
+    """The network of one fit, as `training` wants it."""
+
+    def __init__(self, config: MultVAEConfig, positives: Csr, seed: int) -> None:
+        from purerec.engines.multvae_engine import MultVAEEngine, MultVAESettings
+
+        ones = np.ones(len(positives), np.float32)
+        matrix = scipy.sparse.csr_matrix((ones, positives.indices, positives.indptr), shape=positives.shape)
+        settings = MultVAESettings(
+            config.hidden, config.latent, config.dropout, config.batch_size, config.regularization
+        )
+        self.config = config
+        self.engine = MultVAEEngine(matrix, settings, seed=seed)
+
+    def epoch(self, number: int) -> Record:
+        c = self.config
+        rising = c.anneal * c.epochs
+        beta = c.beta * min(1.0, number / rising) if rising else c.beta
+        rate = scheduled(c.schedule, c.learning_rate, number, c.epochs)
+        loss = self.engine.epoch(number, learning_rate=rate, beta=beta)
+        return {"phase": "autoencoder", "loss": loss, "beta": beta, "learning_rate": rate}
+
+    def parameters(self) -> State:
+        """The weights, and the last hidden layer of every person: all that scoring needs."""
+        found: State = dict(self.engine.parameters())
+        matrix = self.engine.matrix
+        lengths = np.sqrt(np.maximum(np.diff(matrix.indptr), 1)).astype(np.float32)
+        found["hidden"] = last_layer(found, np.asarray(matrix @ found["in_weight"]) / lengths[:, None])
+        return found
+
+    def state(self) -> State:
+        return self.engine.state()
+
+    def restore(self, state: State, number: int) -> None:
+        self.engine.restore(state)
