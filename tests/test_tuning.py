@@ -501,7 +501,7 @@ def test_from_a_file_to_settings_that_other_commands_take(clicks, tmp_path):
 def test_the_test_part_is_never_looked_at(clicks, monkeypatch, tmp_path):
     """The command runs with a split whose test part cannot be touched, and finds the same."""
     from purerec.cli import app
-    from purerec.cli import tuning as command
+    from purerec.cli.groups import HoldingOut
 
     class Poisoned:
         def __init__(self, parts):
@@ -510,11 +510,11 @@ def test_the_test_part_is_never_looked_at(clicks, monkeypatch, tmp_path):
         def __getattr__(self, name):
             raise AssertionError(f"the search looked at .{name}")
 
-    real = command.split_data
+    real = HoldingOut.split
     arguments = ["tune", str(clicks), "--model", "itemknn", "--trials", "4"]
     outcomes = []
     for poison in (lambda parts: parts, Poisoned):
-        monkeypatch.setattr(command, "split_data", lambda *a, poison=poison: poison(real(*a)))
+        monkeypatch.setattr(HoldingOut, "split", lambda *a, poison=poison: poison(real(*a)))
         out = tmp_path / f"{len(outcomes)}.json"
         study = str(tmp_path / f"{len(outcomes)}.study")
         app([*arguments, "--study", study, "--json", str(out)], standalone_mode=False)

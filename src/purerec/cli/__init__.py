@@ -15,6 +15,7 @@ import typer
 
 from purerec import __version__, console
 from purerec.cli import data, evaluating, fitting, growing, recommending, serving, tuning
+from purerec.cli.groups import spread
 from purerec.errors import PurerecError
 
 app = typer.Typer(
@@ -38,7 +39,7 @@ for command in (
     tuning.tune,
     evaluating.reproduce,
 ):
-    app.command(command.__name__)(command)
+    app.command(command.__name__)(spread(command))
 
 
 def main() -> None:

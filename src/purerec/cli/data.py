@@ -7,7 +7,8 @@ from typing import Any
 import typer
 
 from purerec import console
-from purerec.cli.options import DataArg, JsonOpt, load_data
+from purerec.cli.groups import Reading
+from purerec.cli.options import DataArg, JsonOpt
 
 app = typer.Typer(help="Data sets with a name: list them, look at one, fetch one.", no_args_is_help=True)
 
@@ -49,7 +50,7 @@ def data_show(name: DataArg, json: JsonOpt = None) -> None:
     """
     from purerec import catalog
 
-    data = load_data(name)
+    data = Reading().load(name)
     facts: dict[str, Any] = {"name": data.name, **catalog.statistics(data)}
     entry = catalog.describe(name) if name in catalog.CATALOG else None
     if entry is not None:

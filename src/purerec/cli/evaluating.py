@@ -8,30 +8,19 @@ from typing import Annotated, Any, cast
 import typer
 
 from purerec import console
+from purerec.cli.groups import HoldingOut, Reading
 from purerec.cli.options import (
     DataArg,
-    Encoding,
-    ItemCol,
     JsonOpt,
     MemoryOpt,
-    MinRating,
     PoolOpt,
     ProtocolOpt,
-    RatingCol,
     SeedOpt,
     SetOpt,
     SettingsOpt,
-    SplitAt,
-    SplitN,
     SplitOpt,
-    SplitSeed,
-    SplitTest,
-    TimeCol,
-    UserCol,
-    load_data,
     protocol_of,
     settings_of,
-    split_data,
 )
 from purerec.errors import ConfigError
 
@@ -43,21 +32,13 @@ def evaluate(
     set_: SetOpt = None,
     settings: SettingsOpt = None,
     split: SplitOpt = "auto",
-    n: SplitN = None,
-    test: SplitTest = None,
-    at: SplitAt = None,
-    split_seed: SplitSeed = 0,
+    holding_out: HoldingOut = HoldingOut(),
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
     seed: SeedOpt = 0,
     memory_mb: MemoryOpt = 256,
     json: JsonOpt = None,
-    user: UserCol = None,
-    item: ItemCol = None,
-    rating: RatingCol = None,
-    timestamp: TimeCol = None,
-    min_rating: MinRating = None,
-    encoding: Encoding = "utf-8",
+    reading: Reading = Reading(),
 ) -> None:
     """Fit a model on the train part and score it on the test part; or score a fitted one.
 
@@ -78,9 +59,8 @@ def evaluate(
     else:
         chosen = make_model(cast(str, model), **settings_of(set_, settings, model))
     kind = protocol_of(protocol)
-    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
-    log = load_data(data, where, min_rating=min_rating, encoding=encoding)
-    parts = split_data(log, split, n, test, at, split_seed)
+    log = reading.load(data)
+    parts = holding_out.split(log, split)
     result = experiments.run(
         parts,
         chosen,
@@ -121,20 +101,12 @@ def compare(
         bool, typer.Option("--tuned", help="With the settings that were found for the paper's data sets.")
     ] = False,
     split: SplitOpt = "auto",
-    n: SplitN = None,
-    test: SplitTest = None,
-    at: SplitAt = None,
-    split_seed: SplitSeed = 0,
+    holding_out: HoldingOut = HoldingOut(),
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted comparison.")] = False,
     json: JsonOpt = None,
-    user: UserCol = None,
-    item: ItemCol = None,
-    rating: RatingCol = None,
-    timestamp: TimeCol = None,
-    min_rating: MinRating = None,
-    encoding: Encoding = "utf-8",
+    reading: Reading = Reading(),
 ) -> None:
     """Several models on the same split: means over seeds, spread, and paired tests.
 
@@ -147,9 +119,8 @@ def compare(
 
     names = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
     kind = protocol_of(protocol)
-    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
-    log = load_data(data, where, min_rating=min_rating, encoding=encoding)
-    parts = split_data(log, split, n, test, at, split_seed)
+    log = reading.load(data)
+    parts = holding_out.split(log, split)
     store = RunStore(cache_folder() / "runs" / parts.full_train.fingerprint[:16])
     if not resume:
         store.clear()

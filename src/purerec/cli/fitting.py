@@ -10,25 +10,13 @@ from typing import Annotated
 import typer
 
 from purerec import console
+from purerec.cli.groups import HoldingOut, ReadingWithTitles
 from purerec.cli.options import (
     DataArg,
-    Encoding,
-    ItemCol,
-    MinRating,
-    RatingCol,
     SeedOpt,
     SetOpt,
     SettingsOpt,
-    SplitAt,
-    SplitN,
-    SplitSeed,
-    SplitTest,
-    TimeCol,
-    Titles,
-    UserCol,
-    load_data,
     settings_of,
-    split_data,
 )
 
 
@@ -75,17 +63,8 @@ def fit(
             "--split", help="Fit on the train part of this split, judge by its test part.", rich_help_panel="Split"
         ),
     ] = None,
-    n: SplitN = None,
-    test: SplitTest = None,
-    at: SplitAt = None,
-    split_seed: SplitSeed = 0,
-    user: UserCol = None,
-    item: ItemCol = None,
-    rating: RatingCol = None,
-    timestamp: TimeCol = None,
-    min_rating: MinRating = None,
-    titles: Titles = None,
-    encoding: Encoding = "utf-8",
+    holding_out: HoldingOut = HoldingOut(),
+    reading: ReadingWithTitles = ReadingWithTitles(),
 ) -> None:
     """Fit a model and write it to a folder, with a report.
 
@@ -103,9 +82,8 @@ def fit(
 
     check_target(out)  # before the work, not after
     recommender = make_model(model, **settings_of(set_, settings, model))
-    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
-    data_log = load_data(data, where, min_rating=min_rating, titles=titles, encoding=encoding)
-    parts = None if split is None else split_data(data_log, split, n, test, at, split_seed)
+    data_log = reading.load(data)
+    parts = None if split is None else holding_out.split(data_log, split)
     train = data_log if parts is None else parts.full_train
     checkpoint = out.with_name(out.name + ".checkpoint")
     options = Run(

@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from purerec import console
+from purerec.cli.groups import ReadingWithTitles
 from purerec.cli.options import (
     DataArg,
-    Encoding,
-    ItemCol,
-    MinRating,
-    RatingCol,
     SeedOpt,
-    TimeCol,
-    Titles,
-    UserCol,
-    load_data,
 )
 
 if TYPE_CHECKING:
@@ -37,13 +30,7 @@ def update(
         int | None, typer.Option("--epochs", help="Passes over all positives, if the model has such.")
     ] = None,
     seed: SeedOpt = 0,
-    user: UserCol = None,
-    item: ItemCol = None,
-    rating: RatingCol = None,
-    timestamp: TimeCol = None,
-    min_rating: MinRating = None,
-    titles: Titles = None,
-    encoding: Encoding = "utf-8",
+    reading: ReadingWithTitles = ReadingWithTitles(),
 ) -> None:
     """Let a fitted model learn from new interactions, with their new users and items.
 
@@ -60,11 +47,8 @@ def update(
 
     check_target(out)  # before the work, not after
     model = load_model(folder)
-    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
-    as_before = min_rating is None and model.fitted_on.get("positive_rating") is not None
-    new = load_data(
-        data, where, min_rating=min_rating, titles=titles, encoding=encoding, explain_positives=not as_before
-    )
+    as_before = reading.min_rating is None and model.fitted_on.get("positive_rating") is not None
+    new = reading.load(data, explain_positives=not as_before)
     before = model.fitted_on.get("updated", {}).get("times", 0)
     model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=Run(progress=console.err.is_terminal))
     written = model.save(out, files={"report.html": fit_report(model).encode()})

@@ -11,27 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from purerec import __version__, console
+from purerec.cli.groups import HoldingOut, Reading
 from purerec.cli.options import (
     DataArg,
-    Encoding,
-    ItemCol,
     JsonOpt,
-    MinRating,
     PoolOpt,
     ProtocolOpt,
-    RatingCol,
     SetOpt,
-    SplitAt,
-    SplitN,
     SplitOpt,
-    SplitSeed,
-    SplitTest,
-    TimeCol,
-    UserCol,
-    load_data,
     protocol_of,
     settings_of,
-    split_data,
 )
 from purerec.errors import ConfigError, PurerecError
 
@@ -60,19 +49,11 @@ def tune(
     out: Annotated[Path | None, typer.Option("--out", help="Settings file to write (TOML).")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the search, the folds and the fits.")] = 0,
     split: SplitOpt = "auto",
-    n: SplitN = None,
-    test: SplitTest = None,
-    at: SplitAt = None,
-    split_seed: SplitSeed = 0,
+    holding_out: HoldingOut = HoldingOut(),
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
     json: JsonOpt = None,
-    user: UserCol = None,
-    item: ItemCol = None,
-    rating: RatingCol = None,
-    timestamp: TimeCol = None,
-    min_rating: MinRating = None,
-    encoding: Encoding = "utf-8",
+    reading: Reading = Reading(),
 ) -> None:
     """Search for the settings of a model, on validation folds of the train part; the test part is not looked at.
 
@@ -92,9 +73,8 @@ def tune(
     also = read_settings(settings) if settings is not None else {}
     budget = Budget(trials, minutes)
     kind = protocol_of(protocol)
-    where = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
-    log = load_data(data, where, min_rating=min_rating, encoding=encoding)
-    parts = split_data(log, split, n, test, at, split_seed)
+    log = reading.load(data)
+    parts = holding_out.split(log, split)
     task = Task(parts.full_train, parts.made, metric, kind, pool, folds, fresh, seed)
     path = _study_file(study, resume=resume, fingerprint=task.train.fingerprint)
     facts = {

@@ -1,0 +1,126 @@
+"""Options that go together, each group a dataclass that does what they ask for."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from purerec import console
+from purerec.errors import ConfigError
+
+if TYPE_CHECKING:
+    from purerec.interactions import Interactions
+    from purerec.splitting import Split
+
+
+def _option(name: str, text: str, panel: str) -> Any:
+    return typer.Option(name, help=text, rich_help_panel=panel)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a file."""
+
+    user: Annotated[str | None, _option("--user", "Column of the user.", "Reading")] = None
+    item: Annotated[str | None, _option("--item", "Column of the item.", "Reading")] = None
+    rating: Annotated[str | None, _option("--rating", "Column of the rating.", "Reading")] = None
+    timestamp: Annotated[str | None, _option("--timestamp", "Column of the time.", "Reading")] = None
+    min_rating: Annotated[
+        float | None, _option("--min-rating", "Ratings from here on count as positive.", "Reading")
+    ] = None
+    encoding: Annotated[str, _option("--encoding", "Encoding of a text file.", "Reading")] = "utf-8"
+
+    def load(self, source: str, *, explain_positives: bool = True) -> Interactions:
+        """A data set by its name or path."""
+        from purerec import catalog
+        from purerec.reading import read
+
+        if source in catalog.CATALOG:
+            given = [
+                f"--{role}" for role in ("user", "item", "rating", "timestamp") if getattr(self, role) is not None
+            ]
+            if given:
+                raise ConfigError(f"{', '.join(given)} say how to read a file, and {source} is a named data set")
+            data = catalog.load(source, progress=console.err.is_terminal)
+            return data if self.min_rating is None else data.with_positives(self.min_rating)
+        if not Path(source).exists() and not Path(source).suffix and os.sep not in source:
+            return catalog.load(source)  # raises, with the names that there are
+        data = read(
+            source,
+            user=self.user,
+            item=self.item,
+            rating=self.rating,
+            timestamp=self.timestamp,
+            encoding=self.encoding,
+            positive_rating=self.min_rating,
+        )
+        unsaid = explain_positives and data.rating is not None and self.min_rating is None
+        if unsaid and data.rating is not None and data.rating.min() < data.rating.max():
+            console.note(
+                f"{source}: ratings from {data.rating.min():g} to {data.rating.max():g}; every row counts as a "
+                "positive (--min-rating 4 would count those from 4 on)"
+            )
+        return data
+
+
+@dataclass(frozen=True)
+class ReadingWithTitles(Reading):
+    """How to read a file, and the titles of its items."""
+
+    titles: Annotated[Path | None, _option("--titles", "File with item ids and titles.", "Reading")] = None
+
+    def load(self, source: str, *, explain_positives: bool = True) -> Interactions:
+        from purerec.reading import read_labels
+
+        data = super().load(source, explain_positives=explain_positives)
+        return data if self.titles is None else data.with_labels(read_labels(self.titles))
+
+
+@dataclass(frozen=True)
+class HoldingOut:
+    """What a split takes for its test part."""
+
+    n: Annotated[int | None, _option("--n", "Held out per user.", "Split")] = None
+    test: Annotated[float | None, _option("--test", "Share held out.", "Split")] = None
+    at: Annotated[str | None, _option("--at", "Time point of a temporal split.", "Split")] = None
+    split_seed: Annotated[int, _option("--split-seed", "Seed of the split.", "Split")] = 0
+
+    def split(self, data: Interactions, how: str) -> Split:
+        from purerec.splitting import split
+
+        return split(data, how, n=self.n, test=self.test, at=self.at, seed=self.split_seed)
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for typer, which knows no groups: those among its parameters are spread out into single options."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {}
+    flat: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        kind = hints[parameter.name]
+        if is_dataclass(kind):
+            groups[parameter.name] = kind
+            own = get_type_hints(kind, include_extras=True)
+            flat.extend(_keyword(field.name, own[field.name], field.default) for field in fields(kind))
+        else:
+            flat.append(_keyword(parameter.name, kind, parameter.default))
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        made = {name: kind(**{f.name: given.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
+        command(**given, **made)
+
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    vars(run)["__signature__"] = inspect.Signature(flat)
+    return run
+
+
+def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
