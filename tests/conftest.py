@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -53,3 +55,19 @@ def checkerboard(n: int = 20) -> Interactions:
     user, item = np.nonzero(np.add.outer(np.arange(n), np.arange(n)) % 2 == 0)
     keep = user != item
     return Interactions.from_columns(user[keep], item[keep], name="checkerboard")
+
+
+PUREREC = [sys.executable, "-m", "purerec.cli"]
+
+
+def purerec(
+    *args: object, env: dict[str, str] | None = None, check: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a user would; `check` is the exit code to expect."""
+    done = subprocess.run(
+        [*PUREREC, *map(str, args)], capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
+    )
+    if check is not None:
+        assert done.returncode == check, done.stderr
+    assert "Traceback" not in done.stderr
+    return done

@@ -4,23 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
-RUN = [sys.executable, "-m", "purerec.cli"]
-
-
-def purerec(*args, env=None, check=None):
-    done = subprocess.run(
-        [*RUN, *map(str, args)], capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
-    )
-    if check is not None:
-        assert done.returncode == check, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+from conftest import PUREREC, purerec
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +151,7 @@ def test_interrupted_fit_saves_and_resumes_to_the_same_bits(clicks, tmp_path):
                 "--out", str(folder), *more]  # fmt: skip
 
     purerec(*fit(tmp_path / "whole"), check=0)
-    process = subprocess.Popen([*RUN, *fit(tmp_path / "part")], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*PUREREC, *fit(tmp_path / "part")], stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list(tmp_path.glob("part*.checkpoint")):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)

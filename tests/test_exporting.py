@@ -2,14 +2,12 @@
 
 import builtins
 import json
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
 
-from conftest import checkerboard, need
+from conftest import checkerboard, need, purerec
 from purerec import exporting
 from purerec.errors import ConfigError, MissingExtraError, NotFittedError, StoreError
 from purerec.exporting import INDEX, WITH_VECTORS, ItemIndex, export_vectors, search_index, vectors
@@ -229,15 +227,8 @@ def test_export_prints_the_recall(bpr, tmp_path):
     need("usearch")
     bpr.save(tmp_path / "m")
     make_model("ease").fit(checkerboard()).save(tmp_path / "ease")
-
-    def purerec(*args):
-        command = [sys.executable, "-m", "purerec.cli", "export", *map(str, args)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    done = purerec(tmp_path / "m", "--out", tmp_path / "v", "--index")
-    assert done.returncode == 0, done.stderr
+    done = purerec("export", tmp_path / "m", "--out", tmp_path / "v", "--index", check=0)
     assert "recall@10" in done.stdout
-    refused = purerec(tmp_path / "ease", "--out", tmp_path / "v")
-    assert refused.returncode == 2
+    refused = purerec("export", tmp_path / "ease", "--out", tmp_path / "v", check=2)
     assert "ease has no vectors" in refused.stderr
-    assert purerec(tmp_path / "nowhere", "--out", tmp_path / "v").returncode == 2
+    purerec("export", tmp_path / "nowhere", "--out", tmp_path / "v", check=2)

@@ -1,14 +1,12 @@
 """More data for a fitted model: what every model promises about `update`, and the command."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
 
-from conftest import checkerboard, need
+from conftest import checkerboard, need, purerec
 from purerec.errors import ConfigError, DataError, NotFittedError
 from purerec.interactions import Interactions
 from purerec.models import REGISTRY, load_model, make_model
@@ -301,11 +299,6 @@ def test_the_three_ways_are_judged_alike():
 
 
 # ---------------------------------------------------------------------- the command
-
-
-def purerec(*args):
-    command = [sys.executable, "-m", "purerec.cli", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture

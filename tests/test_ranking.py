@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from purerec import ranking
-from purerec.engines import ranking as kernels
+from purerec.engines.rank_counts import MANY
 from purerec.errors import ConfigError, DataError, ScoreError
 from purerec.interactions import Csr
 from purerec.ranking import Factors, Ranks, ranks, tie_order, top_k, top_k_of_scores
@@ -171,10 +171,10 @@ def test_known_answer() -> None:
 def test_many_users_with_many_positives() -> None:
     """Both sides of the switch between comparing and binary search, beside each other."""
     rng = np.random.default_rng(8)
-    n_items = 4 * kernels.MANY
+    n_items = 4 * MANY
     product = Product(random_factors(rng, 8, n_items, 3, whole=True))
     dense = np.zeros((8, n_items), dtype=bool)
-    for user, n in enumerate([1, kernels.MANY - 1, kernels.MANY, kernels.MANY + 1, n_items, 0, 2, n_items - 1]):
+    for user, n in enumerate([1, MANY - 1, MANY, MANY + 1, n_items, 0, 2, n_items - 1]):
         dense[user, rng.choice(n_items, n, replace=False)] = True
     positives = Csr.of(*np.nonzero(dense), dense.shape)
     expected = ranks_by_sorting(product.score(np.arange(8)), positives, None, None, seed=1)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import purerec as pr
-from conftest import ROOT, need
+from conftest import PUREREC, ROOT, need, purerec
 from purerec import judging, tuned, tuning
 from purerec.errors import ConfigError, DivergedError, MissingExtraError
 from purerec.judging import Check, OutOfTime, Task
@@ -25,8 +24,6 @@ from purerec.models.spaces import Choices
 from purerec.tuning import Budget, tune
 
 need("optuna")
-
-RUN = [sys.executable, "-m", "purerec.cli"]
 
 
 def columns(n=1500, seed=0):
@@ -450,16 +447,6 @@ def test_settings_of_the_papers_data_sets(path):
 # ---------------------------------------------------------------------- the command
 
 
-def purerec(*args, env=None, check=None):
-    done = subprocess.run(
-        [*RUN, *map(str, args)], capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
-    )
-    if check is not None:
-        assert done.returncode == check, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "clicks.csv"
@@ -554,7 +541,7 @@ def test_wrong_use_is_told_in_one_line(clicks, arguments, said, monkeypatch, cap
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_keeps_the_trials_and_says_how_to_go_on(clicks, tmp_path):
     study = tmp_path / "study"
-    command = [*RUN, "tune", str(clicks), "--model", "svd", "--study", str(study), "--trials"]
+    command = [*PUREREC, "tune", str(clicks), "--model", "svd", "--study", str(study), "--trials"]
     running = subprocess.Popen([*command, "100000"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 120

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -87,6 +87,18 @@ def compare(
             verdict = "better" if difference > 0 else "worse"
         rows.append(Row(name, mean, spread, difference, low, high, *tests[name], corrected[name], verdict))
     return rows
+
+
+def pooled(runs: Sequence[Evaluation], metric: str) -> Evaluation:
+    """The people of several runs, who are others each time, as those of one."""
+    values = np.concatenate([run.per_user[metric] for run in runs])
+    return replace(
+        runs[0],
+        metrics={metric: float(values.mean())},
+        per_user={metric: values},
+        user_idx=np.arange(len(values)),
+        fingerprint="pooled",
+    )
 
 
 def paired_t_test(a: F64, b: F64) -> tuple[float, float]:

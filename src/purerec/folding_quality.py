@@ -11,13 +11,12 @@ out. The rows of those held out that are no positives are in neither fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from purerec import catalog
-from purerec.comparing import compare
+from purerec.comparing import compare, pooled
 from purerec.evaluating import Evaluation, evaluate
 from purerec.interactions import F32, I64, Csr, Interactions
 from purerec.models import make_model
@@ -98,27 +97,15 @@ def folding_quality(spec: Mapping[str, Any], seeds: int, tell: Callable[[str], N
 
 
 def _summary(ways: Mapping[str, list[Evaluation]], metric: str) -> dict[str, Any]:
-    pooled = {way: _pool(runs, metric) for way, runs in ways.items()}
-    test = next(row for row in compare(pooled, "trained", metric) if row.model != "trained")
+    each = {way: pooled(runs, metric) for way, runs in ways.items()}
+    test = next(row for row in compare(each, "trained", metric) if row.model != "trained")
     return {
         "metrics": {
             way: {m: float(np.mean([run.metrics[m] for run in runs])) for m in runs[0].metrics}
             for way, runs in ways.items()
         },
-        "people": len(pooled["trained"].user_idx),
+        "people": len(each["trained"].user_idx),
         "difference": test.difference,
         "ci": [test.ci_low, test.ci_high],
         "verdict": test.verdict,
     }
-
-
-def _pool(runs: list[Evaluation], metric: str) -> Evaluation:
-    """The people of several seeds, who are others each time, as those of one."""
-    values = np.concatenate([run.per_user[metric] for run in runs])
-    return replace(
-        runs[0],
-        metrics={metric: float(values.mean())},
-        per_user={metric: values},
-        user_idx=np.arange(len(values)),
-        fingerprint="pooled",
-    )

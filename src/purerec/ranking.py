@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines import ranking as kernels
+from purerec.engines import rank_counts, ranking_tiles, top_lists
 from purerec.errors import ConfigError, DataError, ScoreError
 from purerec.randomness import generator
 
@@ -126,7 +126,7 @@ def ranks(
     other_ptr, other_idx = _pairs(excluded if pool is None else pool, shape)
     if excluded is not None:
         kept_ptr, kept_idx = np.empty(len(ptr), dtype=np.int64), np.empty(len(idx), dtype=np.int32)
-        n_kept = kernels.difference(ptr, idx, other_ptr, other_idx, kept_ptr, kept_idx)
+        n_kept = rank_counts.difference(ptr, idx, other_ptr, other_idx, kept_ptr, kept_idx)
         ptr, idx = _constant(kept_ptr, np.int64), _constant(kept_idx[:n_kept], np.int32)
     rows = _constant(np.flatnonzero(np.diff(ptr)), np.int64)
     order = tie_order(shape[1], seed)
@@ -142,13 +142,13 @@ def ranks(
     with _Workers(model.name, threads, factors) as workers:
         if factors is not None:
             slabs = _Slabs.of(factors, model.name, order, memory_mb)
-            workers.run(kernels.start_ranks_of_products, rows, *factors, *pairs, bar, place, count)
+            workers.run(rank_counts.start_ranks_of_products, rows, *factors, *pairs, bar, place, count)
             for slab in slabs if pool is None else ():
-                workers.run(kernels.count_products, rows, *slab, ptr, bar, place, count)
+                workers.run(rank_counts.count_products, rows, *slab, ptr, bar, place, count)
         else:
             for part, panel in _panels(model, rows, shape, memory_mb):
-                workers.run(kernels.count_panel, rows[part], panel, shape[1], order, *pairs, bar, place, count)
-        workers.run(kernels.finish_ranks, rows, ptr, count)
+                workers.run(rank_counts.count_panel, rows[part], panel, shape[1], order, *pairs, bar, place, count)
+        workers.run(rank_counts.finish_ranks, rows, ptr, count)
     return Ranks(rows, np.append(ptr[rows], len(idx)), count)
 
 
@@ -213,12 +213,12 @@ def top_k(
     with _Workers(model.name, threads if len(rows) > _FEW else 1, factors) as workers:
         if factors is not None and len(rows) > _FEW:
             for slab in _Slabs.of(factors, model.name, order, memory_mb):
-                workers.run(kernels.search_products, rows, *slab, *given, score.ravel(), place.ravel(), size, k)
+                workers.run(top_lists.search_products, rows, *slab, *given, score.ravel(), place.ravel(), size, k)
         else:
             for part, panel in _panels(model, rows, shape, memory_mb, factors):
                 heaps = score[part].ravel(), place[part].ravel(), size[part]
-                workers.run(kernels.search_panel, rows[part], panel, shape[1], *given, *heaps, k)
-        workers.run(kernels.sort_lists, rows, order, score.ravel(), place.ravel(), size, k)
+                workers.run(top_lists.search_panel, rows[part], panel, shape[1], *given, *heaps, k)
+        workers.run(top_lists.sort_lists, rows, order, score.ravel(), place.ravel(), size, k)
     return TopK(place, score)
 
 
@@ -306,7 +306,7 @@ class _Slabs:
                 raise ScoreError(f"{name} has a NaN or infinite factor for {what} index {bad}; {_DIVERGED}")
             peaks.append(peak)
         bound = users.shape[1] * peaks[0] * peaks[1] + peaks[2]
-        tile_bytes = 4 * kernels.TILE * (kernels.padded(users.shape[1]) + 1)
+        tile_bytes = 4 * ranking_tiles.TILE * (ranking_tiles.padded(users.shape[1]) + 1)
         # While a slab is made, its rows are there three times: gathered, padded and transposed.
         tiles = int(memory_mb * 2**20 / 3 / tile_bytes)
         if tiles < 1:
@@ -318,15 +318,15 @@ class _Slabs:
 
         The padding has a bias of -inf: it never stands before anything.
         """
-        dim, step = self.users.shape[1], self.tiles * kernels.TILE
+        dim, step = self.users.shape[1], self.tiles * ranking_tiles.TILE
         for first in range(0, len(self.order), step):
             chosen = self.order[first : first + step]
-            tiles = -(-len(chosen) // kernels.TILE)
-            table = np.zeros((tiles * kernels.TILE, kernels.padded(dim)), dtype=np.float32)
+            tiles = -(-len(chosen) // ranking_tiles.TILE)
+            table = np.zeros((tiles * ranking_tiles.TILE, ranking_tiles.padded(dim)), dtype=np.float32)
             table[: len(chosen), :dim] = self.items[chosen]
-            slab = table.reshape(tiles, kernels.TILE, -1).transpose(0, 2, 1).ravel()
+            slab = table.reshape(tiles, ranking_tiles.TILE, -1).transpose(0, 2, 1).ravel()
             del table
-            slab_bias = np.full(tiles * kernels.TILE, -np.inf, dtype=np.float32)
+            slab_bias = np.full(tiles * ranking_tiles.TILE, -np.inf, dtype=np.float32)
             slab_bias[: len(chosen)] = self.bias[chosen]
             yield self.users, slab, slab_bias, first, len(chosen), self.check
 
@@ -340,14 +340,14 @@ def _panels(
 ) -> Iterator[tuple[slice, F32]]:
     """Parts of the rows with their scores (len(part), n_items), flat."""
     n_items = shape[1]
-    step = max(1, min(kernels.PANEL, _PANEL_SCORES // max(n_items, 1)))
+    step = max(1, min(ranking_tiles.PANEL, _PANEL_SCORES // max(n_items, 1)))
     if step * n_items * 4 > memory_mb * 2**20:
         _refuse_memory(memory_mb, step * n_items * 4)
     for at in range(0, len(rows), step):
         part = slice(at, min(at + step, len(rows)))
         if factors is not None:
             panel = np.empty((part.stop - at, n_items), dtype=np.float32)
-            kernels.score_pairs(rows[part], *factors, panel)
+            ranking_tiles.score_pairs(rows[part], *factors, panel)
         else:
             panel = np.asarray(model.score(rows[part]))
         if panel.shape != (part.stop - at, n_items):
@@ -366,7 +366,7 @@ class _Workers:
         if threads is not None and threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads!r}")
         self._name = name
-        self._scratch = kernels.scratch_size(0 if factors is None else factors[0].shape[1])
+        self._scratch = ranking_tiles.scratch_size(0 if factors is None else factors[0].shape[1])
         self._threads = threads or available_cpus()
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
 
@@ -378,12 +378,12 @@ class _Workers:
             self._pool.shutdown()
 
     def run(self, kernel: Callable[..., int], rows: I64, *args: Any) -> None:
-        """kernel(first, last, rows, scratch, *args) over all rows; see `purerec.engines.ranking`."""
+        """kernel(first, last, rows, scratch, *args) over all rows; see `purerec.engines.ranking_tiles`."""
         n = len(rows)
         if self._pool is None:
             parts = [(0, n)]
         else:
-            step = max(1, -(-n // (8 * self._threads)), min(kernels.PANEL, -(-n // self._threads)))
+            step = max(1, -(-n // (8 * self._threads)), min(ranking_tiles.PANEL, -(-n // self._threads)))
             parts = [(a, min(a + step, n)) for a in range(0, n, step)]
 
         def work(part: tuple[int, int]) -> int:

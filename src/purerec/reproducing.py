@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from purerec import __version__, catalog, update_quality
-from purerec.comparing import compare
+from purerec.comparing import compare, pooled
 from purerec.errors import ConfigError
 from purerec.evaluating import Evaluation, evaluate
 from purerec.experiments import Plan, RunStore, compare_models, folder
@@ -161,20 +161,8 @@ def _choose(
 
 
 def _pooled_tests(results: Mapping[str, list[Evaluation]], baseline: str, metric: str) -> list[dict[str, Any]]:
-    pooled = {name: _pool(runs, metric) for name, runs in results.items()}
-    return [asdict(row) for row in compare(pooled, baseline, metric) if row.model != baseline]
-
-
-def _pool(runs: list[Evaluation], metric: str) -> Evaluation:
-    """People of several worlds as the people of one."""
-    values = np.concatenate([run.per_user[metric] for run in runs])
-    return replace(
-        runs[0],
-        metrics={metric: float(values.mean())},
-        per_user={metric: values},
-        user_idx=np.arange(len(values)),
-        fingerprint="pooled",
-    )
+    each = {name: pooled(runs, metric) for name, runs in results.items()}
+    return [asdict(row) for row in compare(each, baseline, metric) if row.model != baseline]
 
 
 def _line(results: Mapping[str, list[Evaluation]], metric: str) -> str:

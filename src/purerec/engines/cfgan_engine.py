@@ -44,7 +44,7 @@ class CFGANSettings:
 class CFGANEngine:
     """Trains on the rows of a 0/1 matrix (n_rows, n_columns); every random draw depends on (seed, epoch) alone."""
 
-    def __init__(self, matrix: scipy.sparse.csr_matrix, settings: CFGANSettings, *, seed: int) -> None:
+    def __init__(self, matrix: scipy.sparse.csr_array, settings: CFGANSettings, *, seed: int) -> None:
         self.matrix, self.settings, self.seed = matrix, settings, seed
         self._filled = np.flatnonzero(np.diff(matrix.indptr))
         """Rows without a single entry teach nothing."""

@@ -47,7 +47,7 @@ class People(NamedTuple):
 class MultVAEEngine:
     """Trains on the rows of a 0/1 matrix (n_users, n_items); every random draw depends on (seed, epoch) alone."""
 
-    def __init__(self, matrix: scipy.sparse.csr_matrix, settings: MultVAESettings, *, seed: int) -> None:
+    def __init__(self, matrix: scipy.sparse.csr_array, settings: MultVAESettings, *, seed: int) -> None:
         self.matrix, self.settings, self.seed = matrix, settings, seed
         counts = np.diff(matrix.indptr)
         self._filled = np.flatnonzero(counts)

@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import scipy.sparse
 from pydantic import Field
 
 from purerec.interactions import F32, I32, I64, Csr, Interactions
@@ -174,8 +173,7 @@ class CFGANGame:
     def __init__(self, model: CFGAN, positives: Csr, seed: int) -> None:
         from purerec.engines.cfgan_engine import CFGANEngine
 
-        ones = np.ones(len(positives), np.float32)
-        matrix = scipy.sparse.csr_matrix((ones, positives.indices, positives.indptr), shape=positives.shape)
+        matrix = positives.to_scipy()
         if model.config.based == "item":
             matrix = matrix.T.tocsr()
         self.config = model.config

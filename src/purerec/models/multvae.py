@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse
 from pydantic import Field
 
 from purerec.interactions import F32, I32, I64, Csr, Interactions
@@ -136,8 +135,7 @@ class MultVAEFitting:
     def __init__(self, config: MultVAEConfig, positives: Csr, seed: int) -> None:
         from purerec.engines.multvae_engine import MultVAEEngine, MultVAESettings
 
-        ones = np.ones(len(positives), np.float32)
-        matrix = scipy.sparse.csr_matrix((ones, positives.indices, positives.indptr), shape=positives.shape)
+        matrix = positives.to_scipy()
         settings = MultVAESettings(
             config.hidden, config.latent, config.dropout, config.batch_size, config.regularization
         )
