@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from conftest import lacking
-from purerec import catalog, fetching
+from purerec import catalog, downloading
 from purerec.catalog import CATALOG, Archive, Entry, File, Layout, Wheel
 from purerec.errors import ConfigError, DataError, FetchError
 
@@ -428,13 +428,13 @@ def test_too_large_or_broken_off(server: Server, with_toy: Any, own_cache: Path)
 
 
 def test_a_stalled_server_is_given_up(server: Server, with_toy: Any, own_cache: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(fetching, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(downloading, "_TIMEOUT_S", 0.2)
     with_toy(toy(zip_at(server)))
     server.stall_after, server.stall_s = 40, 0.6
     with pytest.raises(FetchError, match="timed out"):
         catalog.fetch("toy", progress=False)
-    monkeypatch.setattr(fetching, "_TIMEOUT_S", 10.0)
-    monkeypatch.setattr(fetching, "_DOWNLOAD_LIMIT_S", 0.0)
+    monkeypatch.setattr(downloading, "_TIMEOUT_S", 10.0)
+    monkeypatch.setattr(downloading, "_DOWNLOAD_LIMIT_S", 0.0)
     server.stall_s = 0.0
     with pytest.raises(FetchError, match="took more than 0 s"):
         catalog.fetch("toy", progress=False)
@@ -579,7 +579,7 @@ def test_pip_that_cannot_run(with_toy: Any, monkeypatch: pytest.MonkeyPatch, tmp
 def start(server: Server) -> subprocess.Popen[str]:
     """Another process that fetches the toy data set into the same cache."""
     code = textwrap.dedent(f"""
-        from purerec import catalog, fetching
+        from purerec import catalog
         from purerec.catalog import Archive, CATALOG, Entry, File, Layout
         titles = File("titles.tsv", {sha256(TITLES)!r}, 1000)
         layout = Layout(File("toy.tsv", {sha256(RATINGS)!r}, 1000), (titles,))

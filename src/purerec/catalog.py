@@ -11,19 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from purerec.entries import Archive, Entry, File, Layout, Table1, Wheel
 from purerec.errors import ConfigError, DataError
-from purerec.fetching import (
-    Archive,
-    Entry,
-    File,
-    Layout,
-    Table1,
-    Wheel,
-    cache_folder,
-    is_present,
-    local_folders,
-    locate,
-)
+from purerec.fetching import cache_folder, is_present, local_folders, locate
 
 if TYPE_CHECKING:
     from purerec.interactions import Interactions

