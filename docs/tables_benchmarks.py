@@ -19,6 +19,17 @@ def models() -> str:
 
 
 @table
+def ratings() -> str:
+    rows = []
+    for r in result("bench-ratings"):
+        ours, theirs = r["ours"], r["surprise"]
+        ratio = f"{theirs['seconds'] / ours['seconds']:.0f}x"
+        cells = [f"{ours['rmse']:.4f}", f"{theirs['rmse']:.4f}", str(ours["seconds"]), str(theirs["seconds"]), ratio]
+        rows.append([f"{r['model']}, Surprise's {r['peer']}", *cells])
+    return markdown(["ML-100k u1", "RMSE", "Surprise's", "seconds", "Surprise's", "faster"], rows)
+
+
+@table
 def training() -> str:
     found = result("bench-training")
     peers = ["our_torch_engine", "torch_dense_adam", "torch_sparse_adam", "implicit_bpr", "bound"]
