@@ -149,7 +149,8 @@ def tuned() -> str:
             values, fresh = entry["validation"], entry.get("fresh")
             check = ["", "", ""]
             if fresh is not None:
-                check = [short(fresh["defaults"]), short(fresh["best"]), f"{fresh['p']:.2g}"]
+                p = f"{fresh['p']:.2g}" if fresh["p"] else "< 1e-5"  # written with five digits
+                check = [short(fresh["defaults"]), short(fresh["best"]), p]
             rows.append(
                 [name, str(entry["trials"]), short(values["defaults"]), short(values["best"]), *check, entry["kept"]]
             )

@@ -9,7 +9,7 @@ import purerec as pr
 from conftest import need
 from purerec.errors import DataError
 from purerec.models import itemknn
-from purerec.models.itemknn import ItemKNN
+from purerec.models.itemknn import ItemKNN, neighbors_for
 
 
 def log(seed=0, n=400, users=40, items=25):
@@ -99,3 +99,12 @@ def test_data_without_positives_is_refused_in_words():
     data = pr.Interactions.from_columns([0, 1], [0, 1], rating=[1, 2], positive_rating=4)
     with pytest.raises(DataError, match="lower the rating"):
         ItemKNN().fit(data)
+
+
+def test_sparser_data_have_more_neighbours():
+    """2.5 of the neighbours are liked in the mean: with a share q of all items liked, 2.5 / q neighbours."""
+    rng = np.random.default_rng(0)
+    for share, expected in ((0.5, 5), (0.05, 50), (0.001, 1000)):
+        liked = rng.random((4000, 2000)) < share
+        data = pr.Interactions.from_columns(*np.nonzero(liked))
+        assert neighbors_for(data.positives) == pytest.approx(expected, rel=0.05)
