@@ -65,13 +65,19 @@ def table4() -> str:
 
 
 def mrr_beside_paper(name: str) -> str:
+    """The one column of the paper's that compares, and what the paired test of it says."""
     found = result(name)
+    tests = {t["model"]: t for t in found["tests"] if t["model"] != found["baseline"]}
     rows = []
     for model, runs in found["models"].items():
-        printed = paper_row(found["data"], model)
-        if printed:
-            rows.append([model, short(mean(run["metrics"]["MRR"] for run in runs)), short(printed["MRR"])])
-    return markdown(["MRR, the column that compares", "purerec", "paper"], rows)
+        printed = paper_row(found["data"], model) or {}
+        cells = [short(mean(run["metrics"]["MRR"] for run in runs)), short(printed["MRR"]) if printed else ""]
+        test = tests.get(model)
+        against = ["", "", ""]
+        if test is not None:
+            against = [f"{test['difference']:+.4f}", f"{test['p_holm']:.2g}", test["verdict"]]
+        rows.append([model, *cells, *against])
+    return markdown(["MRR, the column that compares", "purerec", "paper", "against pure", "p (Holm)", ""], rows)
 
 
 @table

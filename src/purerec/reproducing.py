@@ -67,9 +67,10 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
 
 
 def _plan(line: Mapping[str, Any], tuned_for: str | None = None) -> Plan:
-    """A line of an experiment; in one with `tuned = true` its settings come on top of those found for the data."""
+    """A line of an experiment. In one with `tuned = true` its settings come on top of those found for the data,
+    unless the line itself says `tuned = false`."""
     model = line.get("model", line["name"])
-    found = tuned_settings(tuned_for, model) if tuned_for is not None else {}
+    found = tuned_settings(tuned_for, model) if tuned_for is not None and line.get("tuned", True) else {}
     settings = found | dict(line.get("settings", {}))
     if "preset" in line:
         from purerec.models.pure import PURE
