@@ -156,6 +156,7 @@ def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
                     raise Unusable(f"is a zip with the path {name!r}, which leads out of its folder")
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        # What zipfile raises for damage, a cut end, an unknown compression and a password, in this order.
         raise Unusable(f"is not a sound zip file ({error})") from None
 
 

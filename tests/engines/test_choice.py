@@ -107,7 +107,7 @@ def test_an_epoch_has_the_distribution_of_the_rule(engine: str, negatives: Negat
     data = np.arange(n + 1), np.zeros(n, np.int32)
     settings = GameSettings(
         dim=2, scorer="fm", prior=0.1, batch_size=n, unlabeled_per_epoch=n, negatives=negatives, candidates=3,
-        unlabeled=unlabeled,  # type: ignore[arg-type]
+        unlabeled=unlabeled,
     )  # fmt: skip
     params = {"user": np.zeros((n, 2)), "item": np.zeros((5, 2)), "item_bias": SCORES, "user_bias": np.zeros(n)}
     params = {name: value.astype(np.float32) for name, value in params.items()} | {"bias": np.zeros(1, np.float32)}

@@ -172,7 +172,7 @@ def doubles(params: Params) -> dict[str, F64]:
 
 def settings_of(scorer: str, **changes: Any) -> GameSettings:
     base = GameSettings(dim=5, prior=0.3, init_std=0.6, noise=0.8, hidden=6, regularization=0.2, fake_weight=0.4)
-    return replace(base, scorer=scorer, **changes)  # type: ignore[arg-type]
+    return replace(base, scorer=scorer, **changes)
 
 
 def check_discriminator(s: GameSettings, seed: int = 3, **sizes: int) -> CpuEngine:

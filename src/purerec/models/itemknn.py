@@ -30,7 +30,7 @@ from purerec.training import Run
 _BLOCK_MB = 16
 _LIKED_NEIGHBORS = 2.5
 """Neighbours of an item that a person likes. On validation data of ML-100k, ML-1M (both also thinned to 12 and 25
-positives a person) and Yelp this is near the best, where 100 for all loses a tenth on the sparse ones."""
+positives a person) and Yelp this is near the best; 100 for all is clearly worse on the sparse ones."""
 _MOST_NEIGHBORS = 1000
 
 
