@@ -62,7 +62,7 @@ LAYERS = [
         "sampling",
         "risks",
     },
-    {"metrics", "ranking", "engines"},
+    {"metrics", "scoring", "ranking", "engines"},
     {"entries", "downloading", "fetching", "catalog", "theory", "validating", "evaluating"},
     {"comparing", "training", "reporting", "results"},
     {"explaining", "models"},

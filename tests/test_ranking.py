@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purerec import ranking
+from purerec import ranking, scoring
 from purerec.engines.rank_counts import MANY
 from purerec.errors import ConfigError, DataError, ScoreError
 from purerec.interactions import Csr
-from purerec.ranking import Factors, Ranks, ranks, tie_order, top_k, top_k_of_scores
+from purerec.ranking import Ranks, ranks, tie_order, top_k, top_k_of_scores
+from purerec.scoring import Factors
 
 
 @dataclass
@@ -341,7 +342,7 @@ def test_wrong_shapes_and_settings_are_refused() -> None:
 
 
 def test_generic_panels_shrink_with_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking, "_PANEL_SCORES", 40)
+    monkeypatch.setattr(scoring, "_PANEL_SCORES", 40)
     model = Table(np.random.default_rng(0).normal(size=(25, 5)).astype(np.float32))
     ranks(model, Csr.of(np.arange(25), np.arange(25) % 5, (25, 5)))
     assert model.asked == [8, 8, 8, 1]
@@ -356,7 +357,6 @@ def test_read_only_and_foreign_arrays_are_fine() -> None:
 
 
 def test_one_list_for_all_ranks_like_any_other_list(monkeypatch):
-    import purerec.ranking as ranking
     from purerec.interactions import Csr
 
     rng = np.random.default_rng(4)
@@ -369,7 +369,7 @@ def test_one_list_for_all_ranks_like_any_other_list(monkeypatch):
         bias = rng.integers(0, 5, 60).astype(np.float32)  # many ties
 
         def factors(self):
-            return ranking.Factors(np.zeros((40, 1), np.float32), np.zeros((60, 1), np.float32), self.bias)
+            return Factors(np.zeros((40, 1), np.float32), np.zeros((60, 1), np.float32), self.bias)
 
         def score(self, user_idx):
             return np.repeat(self.bias[None], len(user_idx), axis=0)

@@ -29,7 +29,8 @@ from purerec.errors import ConfigError, DataError
 from purerec.interactions import Csr, Interactions
 from purerec.metrics import DEFAULT_METRICS, Metric, coverage, gini, novelty, parse
 from purerec.randomness import key64
-from purerec.ranking import Ranks, Scorer, ranks, top_k
+from purerec.ranking import Ranks, ranks, top_k
+from purerec.scoring import Scorer
 from purerec.splitting import Split
 
 F64 = npt.NDArray[np.float64]

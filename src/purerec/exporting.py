@@ -25,7 +25,8 @@ import polars as pl
 from purerec import storing
 from purerec.errors import ConfigError, MissingExtraError, ScoreError, StoreError
 from purerec.interactions import F32
-from purerec.ranking import Factors, TopK, top_k
+from purerec.ranking import TopK, top_k
+from purerec.scoring import Factors
 
 if TYPE_CHECKING:
     from purerec.models.base import Recommender

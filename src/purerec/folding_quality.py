@@ -22,7 +22,7 @@ from purerec.interactions import F32, I64, Csr, Interactions
 from purerec.models import make_model
 from purerec.models.base import Recommender
 from purerec.randomness import generator
-from purerec.ranking import Factors
+from purerec.scoring import Factors
 from purerec.splitting import Split
 
 _LEAST = 5

@@ -28,7 +28,7 @@ from purerec.interactions import F32, I64, Interactions
 from purerec.models import make_model
 from purerec.models.base import Recommender
 from purerec.models.growing import append, unite
-from purerec.ranking import Factors
+from purerec.scoring import Factors
 from purerec.splitting import Split
 
 WAYS = ("old", "updated", "refitted")

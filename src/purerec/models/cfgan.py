@@ -32,7 +32,7 @@ from purerec.models.checks import need_positives
 from purerec.models.epochs import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.folding import Folding, PairwiseFolding, tanh_ratio
 from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
-from purerec.ranking import Factors
+from purerec.scoring import Factors
 from purerec.training import Record, Run
 
 if TYPE_CHECKING:

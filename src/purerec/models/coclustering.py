@@ -40,7 +40,7 @@ from purerec.models.ratings import (
 )
 from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.randomness import generator
-from purerec.ranking import Factors
+from purerec.scoring import Factors
 from purerec.training import Run
 
 F64 = npt.NDArray[np.float64]

@@ -20,8 +20,8 @@ from purerec.models.epochs import EpochConfig, EpochModel, Schedule, mean_norms,
 from purerec.models.folding import Folding, LogisticFolding, Risk
 from purerec.models.sizes import DIM, default_dim
 from purerec.models.spaces import Floats, Ints, SearchSpace
-from purerec.ranking import Factors
 from purerec.sampling import unlabeled_needed
+from purerec.scoring import Factors
 from purerec.training import Record, Run
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from purerec.interactions import F32, I64, Interactions, Mask
 from purerec.models.base import Config, Recommender, State
-from purerec.ranking import Factors
+from purerec.scoring import Factors
 from purerec.training import Game, History, Run, train
 
 Schedule = Literal["steps", "cosine", "constant"]

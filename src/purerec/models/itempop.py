@@ -15,7 +15,7 @@ import numpy as np
 from purerec.explaining import Person
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Recommender, State
-from purerec.ranking import Factors
+from purerec.scoring import Factors
 from purerec.training import Run
 
 

@@ -22,7 +22,8 @@ from purerec.errors import ConfigError, DataError
 from purerec.explaining import Explanation, Person, explanation
 from purerec.interactions import F32, I32, I64, Csr
 from purerec.models.folding import Folding
-from purerec.ranking import Factors, TopK, top_k, top_k_of_scores
+from purerec.ranking import TopK, top_k, top_k_of_scores
+from purerec.scoring import Factors
 from purerec.vocabulary import Id, Vocabulary
 
 T = TypeVar("T")
