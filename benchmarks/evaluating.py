@@ -25,12 +25,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from purerec.scoring import Factors
 from threadpoolctl import threadpool_limits
 
 from purerec.evaluating import evaluate
 from purerec.interactions import Interactions
 from purerec.ranking import ranks, top_k
+from purerec.scoring import Factors
 from purerec.splitting import Split
 from purerec.vocabulary import Vocabulary
 

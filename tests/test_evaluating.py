@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from purerec.scoring import Factors
 
 from conftest import need
 from purerec.errors import ConfigError, DataError
@@ -17,6 +16,7 @@ from purerec.evaluating import draw_pools, evaluate, repeat_positives
 from purerec.interactions import Csr, Interactions
 from purerec.metrics import DEFAULT_METRICS
 from purerec.ranking import Ranks
+from purerec.scoring import Factors
 from purerec.splitting import Split
 
 
