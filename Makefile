@@ -18,7 +18,7 @@ test-quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -x -q -m "not slow and not network and not browser" $(ARGS)
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache . # its cache does not see a module that comes or goes
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.dev
