@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
+from purerec.engines.columns import Columns, choose_columns
 from purerec.errors import MissingExtraError
 from purerec.randomness import generator
 
 try:
     import torch
-    from torch import Tensor, nn
-    from torch.nn.functional import softplus
+    from torch import Tensor
+    from torch.nn.functional import embedding_bag, softplus
 except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="cfgan") from missing
 
-from purerec.engines.torch_adam import Array, Optimized, adam_state, restore_adam
+from purerec.engines.torch_adam import Array, RowAdam, Weights
 from purerec.engines.torch_engine import one_thread
 
 
@@ -33,12 +35,29 @@ class CFGANSettings:
     partial_masking: float
     """Share of unobserved entries that the discriminator gets to see; 0: none."""
     zero_weight: float
+    sampled_columns: int
     batch_size: int
     discriminator_passes: int
     generator_passes: int
     learning_rate: float
     discriminator_rate: float
     regularization: float
+
+
+class Vectors(NamedTuple):
+    """Some rows of the matrix, on the columns of a step."""
+
+    columns: Tensor | None
+    """None: all"""
+    entries: Tensor
+    begins: Tensor
+    """What is 1 in each row, one row after another, and where each row begins"""
+    bought: Tensor
+    """(rows, columns) the same as 0 and 1"""
+    pull: Tensor
+    """(rows, columns) how much each unobserved entry is pulled to zero; 0: not drawn"""
+    seen: Tensor
+    """(rows, columns) 1: an unobserved entry that the discriminator sees"""
 
 
 class CFGANEngine:
@@ -48,115 +67,127 @@ class CFGANEngine:
         self.matrix, self.settings, self.seed = matrix, settings, seed
         self._filled = np.flatnonzero(np.diff(matrix.indptr))
         """Rows without a single entry teach nothing."""
-        n = matrix.shape[1]
-        with torch.random.fork_rng([]):
-            torch.manual_seed(int(generator(seed, "init").integers(2**63)))
-            self.generator = nn.Sequential(nn.Linear(n, settings.hidden), nn.Tanh(), nn.Linear(settings.hidden, n))
-            self.discriminator = nn.Sequential(
-                nn.Linear(2 * n, settings.discriminator_hidden),
-                nn.Tanh(),
-                nn.Linear(settings.discriminator_hidden, 1),
-            )
+        n, s = matrix.shape[1], settings
+        draws = torch.Generator().manual_seed(int(generator(seed, "init").integers(2**63)))
+
+        def uniform(*shape: int, inputs: int) -> Tensor:
+            return torch.empty(shape).uniform_(-(inputs**-0.5), inputs**-0.5, generator=draws)
+
         # Half of everything bought is a bad start: the pull to zero then drags the positives along. Start at how
         # often each column is filled.
-        filled = np.bincount(matrix.indices, minlength=n)
-        share = torch.from_numpy((filled + 0.5) / (matrix.shape[0] + 1.0)).float()
-        last = self.generator[2]
-        assert isinstance(last, nn.Linear)
-        last.bias.data.copy_(torch.logit(share))
-        s = settings
-        self._optimizers = {
-            "generator": self._adam(self.generator, s.learning_rate),
-            "discriminator": self._adam(self.discriminator, s.discriminator_rate),
+        share = (np.bincount(matrix.indices, minlength=n) + 0.5) / (matrix.shape[0] + 1.0)
+        generating = {
+            "in_weight": uniform(n, s.hidden, inputs=n),
+            "in_bias": uniform(s.hidden, inputs=n),
+            "out_weight": uniform(n, s.hidden, inputs=s.hidden),
+            "out_bias": torch.logit(torch.from_numpy(share)).float(),
         }
-
-    def _adam(self, network: nn.Module, rate: float) -> torch.optim.Adam:
-        return torch.optim.Adam(network.parameters(), lr=rate, weight_decay=self.settings.regularization, fused=True)
+        width = s.discriminator_hidden
+        judging = {
+            "made_weight": uniform(n, width, inputs=2 * n),
+            "bought_weight": uniform(n, width, inputs=2 * n),
+            "bias": uniform(width, inputs=2 * n),
+            "last_weight": uniform(width, inputs=width),
+            "last_bias": uniform(inputs=width),
+        }
+        r = s.regularization
+        self.generator = RowAdam(generating, ("in_weight", "out_weight", "out_bias"), regularization=r)
+        self.discriminator = RowAdam(judging, ("made_weight", "bought_weight"), regularization=r)
 
     # ------------------------------------------------------------------ training
 
     def epoch(self, number: int, rate_factor: float = 1.0) -> tuple[float, float]:
         """Train epoch `number`; the mean losses of the discriminator and of the generator."""
         s = self.settings
-        for name, rate in (("generator", s.learning_rate), ("discriminator", s.discriminator_rate)):
-            self._optimizers[name].param_groups[0]["lr"] = rate * rate_factor
         rng = generator(self.seed, f"cfgan {number}")
         draws = torch.Generator().manual_seed(int(rng.integers(2**63)))
-        losses: dict[str, list[float]] = {"discriminator": [], "generator": []}
+        players = (
+            (self.discriminator, self.discriminator_loss, s.discriminator_passes, s.discriminator_rate),
+            (self.generator, self.generator_loss, s.generator_passes, s.learning_rate),
+        )
+        means = []
         with one_thread():
-            for name, passes in (("discriminator", s.discriminator_passes), ("generator", s.generator_passes)):
-                objective = self.discriminator_loss if name == "discriminator" else self.generator_loss
-                for _ in range(passes):
-                    for bought in self._batches(rng):
-                        loss = objective(bought, *self._masks(bought, draws))
-                        self._optimizers[name].zero_grad()
-                        torch.autograd.backward(loss)
-                        self._optimizers[name].step()
-                        losses[name].append(float(loss.detach()))
-        d_loss, g_loss = (float(np.mean(found)) if found else 0.0 for found in losses.values())
-        return d_loss, g_loss
+            for player, objective, passes, rate in players:
+                # Without partial masking the discriminator sees what was bought, and no other columns.
+                needs_others = player is self.generator or s.partial_masking > 0
+                losses = []
+                for rows in (rows for _ in range(passes) for rows in self._batches(rng)):
+                    columns = choose_columns(rows, s.sampled_columns if needs_others else 0, rng)
+                    vectors = self.vectors(columns, draws)
+                    g, d = self.generator.take(vectors.columns), self.discriminator.take(vectors.columns)
+                    loss = objective(g, d, vectors)
+                    mine = g if player is self.generator else d
+                    losses.append(player.step(loss, mine, vectors.columns, rate * rate_factor))
+                means.append(float(np.mean(losses)) if losses else 0.0)
+        return means[0], means[1]
 
-    def _batches(self, rng: np.random.Generator) -> Iterator[Tensor]:
+    def _batches(self, rng: np.random.Generator) -> Iterator[scipy.sparse.csr_array]:
         order = rng.permutation(self._filled)
         size = min(self.settings.batch_size, max(1, len(order) // 5))
         for first in range(0, len(order), size):
-            rows = self.matrix[order[first : first + size]]
-            yield torch.from_numpy(rows.toarray())
+            yield self.matrix[order[first : first + size]]
 
-    def _masks(self, bought: Tensor, draws: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Which unobserved entries are pulled to zero, and which the discriminator sees besides the observed."""
-        s, free = self.settings, bought == 0
-        found = []
-        for share in (s.zero_reconstruction, s.partial_masking):
-            chosen = torch.zeros_like(bought)
-            if share > 0:
-                chosen = ((torch.rand(bought.shape, generator=draws) < share) & free).float()
-            found.append(chosen)
-        return found[0], found[1]
+    def vectors(self, columns: Columns, draws: torch.Generator) -> Vectors:
+        """The rows of a step, with fresh draws of what is pulled and what is seen."""
+        s = self.settings
+        lengths = torch.from_numpy(np.diff(columns.begins))
+        entries, stands_for = torch.from_numpy(columns.places), torch.from_numpy(columns.stands_for)
+        bought = torch.zeros(len(lengths), len(stands_for))
+        bought[torch.repeat_interleave(torch.arange(len(lengths)), lengths), entries] = 1
+        free = 1 - bought
 
-    def judge(self, vector: Tensor, bought: Tensor) -> Tensor:
-        """d(vector | the row's own purchases), before the sigmoid."""
-        found: Tensor = self.discriminator(torch.cat([vector, bought], 1))
-        return found
+        def drawn(share: float) -> tuple[Tensor, Tensor]:
+            """Which unobserved entries are chosen, if each column is as many as it stands for; and those many."""
+            wanted = share * stands_for
+            chance = wanted.clamp(max=1)
+            if share == 0:
+                return torch.zeros_like(bought), wanted
+            return (torch.rand(bought.shape, generator=draws) < chance) * free, wanted / chance
 
-    def discriminator_loss(self, bought: Tensor, zeros: Tensor, seen: Tensor) -> Tensor:
+        pulled, times = drawn(s.zero_reconstruction)
+        seen, _ = drawn(s.partial_masking)
+        chosen = None if columns.chosen is None else torch.from_numpy(columns.chosen)
+        return Vectors(chosen, entries, torch.from_numpy(columns.begins[:-1]), bought, pulled * times, seen)
+
+    def made(self, g: Weights, vectors: Vectors) -> Tensor:
+        """The generator's vectors, before the sigmoid."""
+        hidden = torch.tanh(_sums(vectors, g["in_weight"]) + g["in_bias"])
+        return hidden @ g["out_weight"].T + g["out_bias"]
+
+    def judge(self, d: Weights, vector: Tensor, vectors: Vectors) -> Tensor:
+        """d(vector | the row's own purchases), before the sigmoid; `vector` as it comes into the first layer."""
+        hidden = torch.tanh(vector + _sums(vectors, d["bought_weight"]) + d["bias"])
+        return hidden @ d["last_weight"] + d["last_bias"]
+
+    def discriminator_loss(self, g: Weights, d: Weights, vectors: Vectors) -> Tensor:
         with torch.no_grad():
-            fake = self.generator(bought).sigmoid() * (bought + seen)
-        return (softplus(-self.judge(bought, bought)) + softplus(self.judge(fake, bought))).mean()
+            fake = self.made(g, vectors).sigmoid() * (vectors.bought + vectors.seen)
+        real = self.judge(d, _sums(vectors, d["made_weight"]), vectors)
+        return (softplus(-real) + softplus(self.judge(d, fake @ d["made_weight"], vectors))).mean()
 
-    def generator_loss(self, bought: Tensor, zeros: Tensor, seen: Tensor) -> Tensor:
-        made = self.generator(bought).sigmoid()
-        fooled = softplus(-self.judge(made * (bought + seen), bought)).mean()
-        pulled = ((made * zeros) ** 2).sum(1).mean()
-        loss: Tensor = fooled + self.settings.zero_weight * pulled
-        return loss
+    def generator_loss(self, g: Weights, d: Weights, vectors: Vectors) -> Tensor:
+        made = self.made(g, vectors).sigmoid()
+        fake = (made * (vectors.bought + vectors.seen)) @ d["made_weight"]
+        fooled = softplus(-self.judge(d, fake, vectors)).mean()
+        return fooled + self.settings.zero_weight * (vectors.pull * made**2).sum(1).mean()
 
     # ------------------------------------------------------------------ what was learned
 
-    @torch.no_grad()
     def network(self) -> dict[str, Array]:
-        """The generator as arrays: in_weight, in_bias, out_weight (n_columns, hidden), out_bias, and its hidden
-        layer for all rows, hidden (n_rows, hidden)."""
-        first, _, last = self.generator
-        weight, bias = (p.numpy().astype(np.float32, copy=True) for p in first.parameters())
-        out_weight, out_bias = (p.numpy().astype(np.float32, copy=True) for p in last.parameters())
-        hidden = np.tanh(np.asarray(self.matrix @ weight.T) + bias).astype(np.float32)
-        return {
-            "in_weight": weight,
-            "in_bias": bias,
-            "out_weight": out_weight,
-            "out_bias": out_bias,
-            "hidden": hidden,
-        }
+        """Copies of the generator's weights, and its hidden layer for all rows, hidden (n_rows, hidden)."""
+        found = {name: weight.numpy().copy() for name, weight in self.generator.weights.items()}
+        sums = np.asarray(self.matrix @ found["in_weight"])
+        return found | {"hidden": np.tanh(sums + found["in_bias"]).astype(np.float32)}
 
     def state(self) -> dict[str, Array]:
         """Weights and Adam's moments."""
-        return adam_state(self._parameters())
+        return self.generator.state() | {f"judge.{name}": kept for name, kept in self.discriminator.state().items()}
 
     def restore(self, state: dict[str, Array]) -> None:
-        restore_adam(self._parameters(), state)
+        self.generator.restore(state)
+        self.discriminator.restore({n.removeprefix("judge."): a for n, a in state.items() if n.startswith("judge.")})
 
-    def _parameters(self) -> Iterator[Optimized]:
-        for who, network in (("generator", self.generator), ("discriminator", self.discriminator)):
-            for name, parameter in network.named_parameters():
-                yield f"{who}.{name}", parameter, self._optimizers[who]
+
+def _sums(vectors: Vectors, weight: Tensor) -> Tensor:
+    """(rows, width) for each row the sum of the weights of what is 1."""
+    return embedding_bag(vectors.entries, weight, vectors.begins, mode="sum")

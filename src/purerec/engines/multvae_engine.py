@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
+from purerec.engines.columns import Columns, choose_columns
 from purerec.errors import MissingExtraError
 from purerec.randomness import generator
 
@@ -19,7 +19,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="multvae") from missing
 
-from purerec.engines.torch_adam import Array, Optimized, adam_state, restore_adam
+from purerec.engines.torch_adam import Array, RowAdam, Weights
 from purerec.engines.torch_engine import one_thread
 
 
@@ -30,18 +30,25 @@ class MultVAESettings:
     hidden: int
     latent: int
     dropout: float
+    sampled_columns: int
     batch_size: int
     regularization: float
 
 
 class People(NamedTuple):
-    """Some rows of the matrix: their items one after another, where each row begins, and 1 / |x_u| for each item."""
+    """Some rows of the matrix, on the columns of a step."""
 
+    columns: Tensor | None
+    """None: all items"""
     items: Tensor
     begins: Tensor
+    """What each person has, one after another, and where each begins"""
     weights: Tensor
+    """1 / |x_u| for each of these"""
     bought: Tensor
-    """(n, n_items) the rows themselves, 0 or 1"""
+    """(people, columns) the rows themselves, 0 or 1"""
+    stands_for: Tensor
+    """(columns,) how many items each is there for"""
 
 
 class MultVAEEngine:
@@ -49,10 +56,8 @@ class MultVAEEngine:
 
     def __init__(self, matrix: scipy.sparse.csr_array, settings: MultVAESettings, *, seed: int) -> None:
         self.matrix, self.settings, self.seed = matrix, settings, seed
-        counts = np.diff(matrix.indptr)
-        self._filled = np.flatnonzero(counts)
+        self._filled = np.flatnonzero(np.diff(matrix.indptr))
         """People without a single item teach nothing."""
-        self._lengths = np.sqrt(np.maximum(counts, 1)).astype(np.float32)
         n, s = matrix.shape[1], settings
         shapes = {
             "in_weight": (n, s.hidden),
@@ -64,86 +69,81 @@ class MultVAEEngine:
             "out_weight": (n, s.hidden),
             "out_bias": (n,),
         }
-        self.weights = nn.ParameterDict({name: nn.Parameter(torch.zeros(shape)) for name, shape in shapes.items()})
+        weights = {name: torch.zeros(shape) for name, shape in shapes.items()}
         draws = torch.Generator().manual_seed(int(generator(seed, "init").integers(2**63)))
-        for name, weight in self.weights.items():
+        for name, weight in weights.items():
             if name.endswith("_weight"):
                 nn.init.xavier_normal_(weight, generator=draws)
         # Popularity needs not be learned.
         share = (np.bincount(matrix.indices, minlength=n) + 0.5) / (matrix.shape[0] + 1.0)
-        self.weights["out_bias"].data.copy_(torch.from_numpy(np.log(share)).float())
-        self._adam = torch.optim.Adam(self.weights.parameters(), weight_decay=s.regularization, fused=True)
+        weights["out_bias"].copy_(torch.from_numpy(np.log(share)))
+        self.network = RowAdam(weights, ("in_weight", "out_weight", "out_bias"), regularization=s.regularization)
 
     # ------------------------------------------------------------------ training
 
     def epoch(self, number: int, *, learning_rate: float, beta: float) -> float:
         """Train epoch `number`; the mean loss."""
-        self._adam.param_groups[0]["lr"] = learning_rate
+        s = self.settings
         rng = generator(self.seed, f"multvae {number}")
+        order = rng.permutation(self._filled)
+        size = min(s.batch_size, max(1, len(order) // 5))
         losses = []
         with one_thread(), torch.random.fork_rng([]):
             torch.manual_seed(int(rng.integers(2**63)))  # which dropout and the noise below draw from
-            for people in self._batches(rng):
-                noise = torch.randn(len(people.begins), self.settings.latent)
-                dropped = people._replace(weights=dropout(people.weights, self.settings.dropout))
-                loss = self.loss(dropped, noise, beta)
-                self._adam.zero_grad()
-                torch.autograd.backward(loss)
-                self._adam.step()
-                losses.append(float(loss.detach()))
+            for first in range(0, len(order), size):
+                people = self.people(choose_columns(self.matrix[order[first : first + size]], s.sampled_columns, rng))
+                noise = torch.randn(len(people.begins), s.latent)
+                dropped = people._replace(weights=dropout(people.weights, s.dropout))
+                w = self.network.take(people.columns)
+                loss = self.loss(w, dropped, noise, beta)
+                losses.append(self.network.step(loss, w, people.columns, learning_rate))
         return float(np.mean(losses)) if losses else 0.0
 
-    def _batches(self, rng: np.random.Generator) -> Iterator[People]:
-        order = rng.permutation(self._filled)
-        size = min(self.settings.batch_size, max(1, len(order) // 5))
-        for first in range(0, len(order), size):
-            yield self.people(order[first : first + size])
-
-    def people(self, rows: Array) -> People:
-        chosen = self.matrix[rows]
-        weights = np.repeat(1 / self._lengths[rows], np.diff(chosen.indptr))
+    def people(self, columns: Columns) -> People:
+        lengths = np.diff(columns.begins)
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        items, stands_for = torch.from_numpy(columns.places), torch.from_numpy(columns.stands_for)
+        bought = torch.zeros(len(lengths), len(stands_for))
+        bought[torch.from_numpy(owner), items] = 1
         return People(
-            torch.from_numpy(chosen.indices.astype(np.int64)),
-            torch.from_numpy(chosen.indptr[:-1].astype(np.int64)),
-            torch.from_numpy(weights),
-            torch.from_numpy(chosen.toarray()),
+            None if columns.chosen is None else torch.from_numpy(columns.chosen),
+            items,
+            torch.from_numpy(columns.begins[:-1]),
+            torch.from_numpy((1 / np.sqrt(lengths[owner])).astype(np.float32)),
+            bought,
+            stands_for,
         )
 
-    def loss(self, people: People, noise: Tensor, beta: float) -> Tensor:
+    def loss(self, w: Weights, people: People, noise: Tensor, beta: float) -> Tensor:
         """The negative bound of the likelihood, a mean over people, with the code at `noise` standard deviations."""
-        mean, log_variance = self.code(people)
-        logits = self.logits(mean + noise * (0.5 * log_variance).exp())
-        fit = -(people.bought * log_softmax(logits, 1)).sum(1)
+        mean, log_variance = self.code(w, people)
+        logits = self.logits(w, mean + noise * (0.5 * log_variance).exp())
+        # An item that stands for several adds as much to the sum under the softmax as they would.
+        fit = -(people.bought * log_softmax(logits + people.stands_for.log(), 1)).sum(1)
         divergence = 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum(1)
         loss: Tensor = (fit + beta * divergence).mean()
         return loss
 
-    def code(self, people: People) -> tuple[Tensor, Tensor]:
+    def code(self, w: Weights, people: People) -> tuple[Tensor, Tensor]:
         """Mean and log-variance of each person's code."""
-        w = self.weights
         sums = embedding_bag(
             people.items, w["in_weight"], people.begins, mode="sum", per_sample_weights=people.weights
         )
         mean, log_variance = linear(torch.tanh(sums + w["in_bias"]), w["code_weight"], w["code_bias"]).chunk(2, 1)
         return mean, log_variance
 
-    def logits(self, code: Tensor) -> Tensor:
-        w = self.weights
+    def logits(self, w: Weights, code: Tensor) -> Tensor:
         return linear(torch.tanh(linear(code, w["decode_weight"], w["decode_bias"])), w["out_weight"], w["out_bias"])
 
     # ------------------------------------------------------------------ what was learned
 
     def parameters(self) -> dict[str, Array]:
         """Copies of the weights."""
-        return {name: weight.detach().numpy().copy() for name, weight in self.weights.items()}
+        return {name: weight.numpy().copy() for name, weight in self.network.weights.items()}
 
     def state(self) -> dict[str, Array]:
         """Weights and Adam's moments."""
-        return adam_state(self._optimized())
+        return self.network.state()
 
     def restore(self, state: dict[str, Array]) -> None:
-        restore_adam(self._optimized(), state)
-
-    def _optimized(self) -> Iterator[Optimized]:
-        for name, weight in self.weights.items():
-            yield name, weight, self._adam
+        self.network.restore(state)

@@ -1,42 +1,81 @@
-"""Weights and Adam's moments as arrays and back, so that a run of a torch model can be stopped and resumed."""
+"""Adam on tensors of which a step may move some rows only; a run can be stopped and resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor
+from torch.optim.adam import adam
 
 Array = npt.NDArray[Any]
-Optimized = tuple[str, nn.Parameter, torch.optim.Optimizer]
-"""A name, the parameter, and the optimizer that moves it"""
+Weights = dict[str, Tensor]
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def adam_state(optimized: Iterable[Optimized]) -> dict[str, Array]:
-    """NAME, NAME.exp_avg, NAME.exp_avg_sq and NAME.step of each; zeros before the first step."""
-    found: dict[str, Array] = {}
-    for name, parameter, optimizer in optimized:
-        kept = optimizer.state.get(parameter, {})
-        found[name] = parameter.detach().numpy().copy()
-        for moment in _MOMENTS:
-            found[f"{name}.{moment}"] = kept[moment].numpy().copy() if kept else np.zeros_like(found[name])
-        found[f"{name}.step"] = np.array([float(kept["step"]) if kept else 0.0], np.float32)
-    return found
+class RowAdam:
+    """Rows that a step does not touch stay as they are, moments included, as `torch.optim.SparseAdam` has it."""
 
+    def __init__(self, weights: Weights, wide: Collection[str], *, regularization: float) -> None:
+        """`wide`: the names of those with a row for each column of the data."""
+        self.weights, self._wide, self._regularization = weights, frozenset(wide), regularization
+        self._moments = {m: {name: torch.zeros_like(w) for name, w in weights.items()} for m in _MOMENTS}
+        self._steps = torch.zeros(())
 
-@torch.no_grad()
-def restore_adam(optimized: Iterable[Optimized], state: dict[str, Array]) -> None:
-    """The inverse of `adam_state`."""
-    for name, parameter, optimizer in optimized:
-        parameter.copy_(torch.from_numpy(np.array(state[name])))
-        step = float(state[f"{name}.step"][0])
-        if step == 0:
-            optimizer.state.pop(parameter, None)
-            continue
-        moments = {moment: torch.from_numpy(np.array(state[f"{name}.{moment}"])) for moment in _MOMENTS}
-        optimizer.state[parameter] = {"step": torch.tensor(step), **moments}
+    def take(self, columns: Tensor | None = None) -> Weights:
+        """The weights at these columns (None: all), to be trained."""
+        return {name: self._rows(name, w, columns).detach().requires_grad_() for name, w in self.weights.items()}
+
+    def step(self, loss: Tensor, taken: Weights, columns: Tensor | None, learning_rate: float) -> float:
+        """Move what was taken down the slope of `loss`, and put it back; what the loss was."""
+        slopes = torch.autograd.grad(loss, list(taken.values()))
+        moved = {name: w.detach() for name, w in taken.items()}
+        moments = {
+            m: {name: self._rows(name, kept[name], columns) for name in moved} for m, kept in self._moments.items()
+        }
+        adam(
+            list(moved.values()),
+            list(slopes),
+            list(moments["exp_avg"].values()),
+            list(moments["exp_avg_sq"].values()),
+            [],
+            [self._steps.clone() for _ in moved],  # it counts them up
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=learning_rate,
+            weight_decay=self._regularization,
+            eps=1e-8,
+            maximize=False,
+        )
+        self._steps += 1
+        if columns is not None:
+            for kept, found in ((self.weights, moved), *((self._moments[m], moments[m]) for m in _MOMENTS)):
+                for name in self._wide:
+                    kept[name][columns] = found[name]
+        return float(loss.detach())
+
+    def _rows(self, name: str, whole: Tensor, columns: Tensor | None) -> Tensor:
+        return whole[columns] if columns is not None and name in self._wide else whole
+
+    # ------------------------------------------------------------------ stopping and going on
+
+    def state(self) -> dict[str, Array]:
+        """NAME, NAME.exp_avg and NAME.exp_avg_sq of each weight, and the number of steps, as copies."""
+        found = {name: w.numpy().copy() for name, w in self.weights.items()}
+        for moment, kept in self._moments.items():
+            found |= {f"{name}.{moment}": w.numpy().copy() for name, w in kept.items()}
+        return found | {"steps": np.array([float(self._steps)], np.float32)}
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """The inverse of `state`."""
+        for name, w in self.weights.items():
+            w.copy_(torch.from_numpy(np.array(state[name])))
+            for moment, kept in self._moments.items():
+                kept[name].copy_(torch.from_numpy(np.array(state[f"{name}.{moment}"])))
+        self._steps.fill_(float(state["steps"][0]))

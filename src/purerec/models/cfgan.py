@@ -64,6 +64,9 @@ class CFGANConfig(EpochConfig):
     """Passes of the discriminator over all vectors in an epoch."""
     generator_passes: int = Field(default=1, ge=0, le=100)
     """Passes of the generator in an epoch."""
+    sampled_columns: int = Field(default=2048, ge=1, le=1_000_000)
+    """Of the columns that no vector of a step has, so many are looked at, at most; if there are more, each stands for
+    several, and a step costs no more, however large the catalogue."""
     batch_size: int = Field(default=128, ge=1, le=100_000)
     """Vectors per step; a fifth of all at most, so that small data are not done with in a few steps."""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
@@ -113,6 +116,7 @@ class CFGAN(EpochModel):
             zero_reconstruction=c.zero_reconstruction if c.variant != "pm" else 0.0,
             partial_masking=c.partial_masking if c.variant != "zr" else 0.0,
             zero_weight=c.zero_weight,
+            sampled_columns=c.sampled_columns,
             batch_size=c.batch_size,
             discriminator_passes=c.discriminator_passes,
             generator_passes=c.generator_passes,
@@ -120,11 +124,6 @@ class CFGAN(EpochModel):
             discriminator_rate=c.discriminator_rate,
             regularization=c.regularization,
         )
-
-    def _known_state(self) -> State:
-        """The generator; its opponent is not kept, and starts anew."""
-        names = {"in_weight": "0.weight", "in_bias": "0.bias", "out_weight": "2.weight", "out_bias": "2.bias"}
-        return {f"generator.{name}": self._params[ours] for ours, name in names.items()}
 
     # ------------------------------------------------------------------ scoring
 
@@ -158,11 +157,11 @@ class NetworkFolding:
         self._weight, self._bias = weight, bias
 
     def vector(self, history: I32) -> F32:
-        found: F32 = np.tanh(self._weight[:, history].sum(1) + self._bias)
+        found: F32 = np.tanh(self._weight[history].sum(0) + self._bias)
         return found
 
     def parts(self, history: I32, vector: F32) -> F32 | None:
-        own = self._weight[:, history].T
+        own = self._weight[history]
         found: F32 = own * tanh_ratio(own.sum(0) + self._bias)
         return found
 

@@ -46,6 +46,9 @@ class MultVAEConfig(EpochConfig):
     """Share of the epochs over which that weight rises from zero."""
     epochs: int = Field(default=100, ge=0, le=100_000)
     """Passes over the people."""
+    sampled_columns: int = Field(default=2048, ge=1, le=1_000_000)
+    """Of the items that nobody in a step has, so many are looked at, at most; if there are more, each stands for
+    several, and a step costs no more, however large the catalogue."""
     batch_size: int = Field(default=100, ge=1, le=100_000)
     """People per step; a fifth of all at most, so that small data are not done with in a few steps."""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
@@ -137,7 +140,12 @@ class MultVAEFitting:
 
         matrix = positives.to_scipy()
         settings = MultVAESettings(
-            config.hidden, config.latent, config.dropout, config.batch_size, config.regularization
+            config.hidden,
+            config.latent,
+            config.dropout,
+            config.sampled_columns,
+            config.batch_size,
+            config.regularization,
         )
         self.config = config
         self.engine = MultVAEEngine(matrix, settings, seed=seed)

@@ -1,0 +1,47 @@
+"""Which columns of a wide matrix a step looks at: those of its own rows, and a sample of the others.
+
+A network with an output for each of n columns costs n for each row, however short the row is. The columns that some
+row of the step has are all kept; of the others a few stand for all, each for so many. Sums over all columns are then
+right in the mean, and a step costs no more, however wide the matrix.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+I64 = npt.NDArray[np.int64]
+F32 = npt.NDArray[np.float32]
+
+
+class Columns(NamedTuple):
+    """The columns of one step, and the rows of the step as they stand on them."""
+
+    chosen: I64 | None
+    """Their indices in rising order; None: all columns"""
+    stands_for: F32
+    """How many columns each is there for"""
+    begins: I64
+    places: I64
+    """The entries of row r are at places[begins[r] : begins[r + 1]], as positions in `chosen`"""
+
+
+def choose_columns(rows: scipy.sparse.csr_array, most: int, rng: np.random.Generator) -> Columns:
+    """The columns of these rows, and `most` others at most."""
+    n = rows.shape[1]
+    begins, entries = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
+    is_chosen = np.zeros(n, dtype=np.bool_)
+    is_chosen[entries] = True
+    others = np.flatnonzero(~is_chosen)
+    if len(others) <= most:
+        return Columns(None, np.ones(n, np.float32), begins, entries)
+    sampled = rng.choice(others, most, replace=False, shuffle=False)
+    is_chosen[sampled] = True
+    chosen = np.flatnonzero(is_chosen)
+    place = np.cumsum(is_chosen) - 1
+    stands_for = np.ones(len(chosen), np.float32)
+    stands_for[place[sampled]] = len(others) / max(1, most)
+    return Columns(chosen, stands_for, begins, place[entries])
