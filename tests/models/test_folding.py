@@ -169,7 +169,7 @@ def test_derivatives_of_a_pass():
 
 @pytest.mark.parametrize("name", ["pugmf", "gmf", "bpr", "lambdafm", "ials", "svd", "pmf", "nmf"])
 def test_folded_vectors_are_near_those_of_training(name):
-    world = pr.make_world(users=300, items=120, seed=0).observed
+    world = pr.make_world(users=300, items=120, prior=0.1, seed=0).observed
     model = make_model(name, dim=4).fit(world, seed=0)
     users = np.flatnonzero(world.positives.counts >= 10)[:40]
     known = model.factors().users[users]

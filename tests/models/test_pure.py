@@ -7,6 +7,8 @@ import purerec as pr
 from conftest import checkerboard, need
 from purerec.errors import ConfigError, DivergedError
 from purerec.experiments import paper
+from purerec.interactions import Csr
+from purerec.models.usual import observed_share
 from purerec.training import Run
 
 QUICK = {"epochs": 12, "pretrain_epochs": 6, "dim": 4}
@@ -163,6 +165,15 @@ def test_gmf_draws_exactly_its_negatives_and_takes_any_prior():
     settings = pr.GMF(prior=0.05, unlabeled_ratio=8)._settings(data.positives)
     assert settings.unlabeled_per_epoch == 8 * data.n_positives
     pr.GMF(prior=0.5, unlabeled_ratio=1, epochs=2).fit(data)
+
+
+def test_gmf_weighs_positives_by_their_share_of_all_pairs_unless_told():
+    """Five positives; of four people three have any, and there are ten items."""
+    positives = Csr.of([0, 0, 1, 3, 3], [0, 1, 5, 7, 9], (4, 10))
+    assert pr.GMF()._settings(positives).prior == pytest.approx(5 / 30)
+    assert pr.GMF(prior=0.7)._settings(positives).prior == 0.7
+    assert pr.PUGMF()._settings(positives).prior == 1e-4
+    assert observed_share(Csr.of([0, 0], [0, 1], (1, 2))) < 0.5  # all pairs observed
 
 
 def test_stopping_early_on_validation():

@@ -57,11 +57,11 @@ class RowAdam:
         if columns is not None:
             for kept, found in ((self.weights, moved), *((self._moments[m], moments[m]) for m in _MOMENTS)):
                 for name in self._wide:
-                    kept[name][columns] = found[name]
+                    kept[name].index_copy_(0, columns, found[name])
         return float(loss.detach())
 
     def _rows(self, name: str, whole: Tensor, columns: Tensor | None) -> Tensor:
-        return whole[columns] if columns is not None and name in self._wide else whole
+        return whole.index_select(0, columns) if columns is not None and name in self._wide else whole
 
     # ------------------------------------------------------------------ stopping and going on
 

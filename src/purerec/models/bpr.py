@@ -54,7 +54,7 @@ class BPR(FactorModel):
             dim=self._dim(positives.shape[0]),
             rule=RULES[config.negatives],
             candidates=config.candidates,
-            regularization=config.regularization,
+            regularization=self._regularization(positives),
             bias_regularization=config.bias_regularization,
             init_std=config.init_std,
         )

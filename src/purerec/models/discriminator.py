@@ -18,8 +18,8 @@ from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.base import Config, State
 from purerec.models.epochs import EpochConfig, EpochModel, Schedule, mean_norms, scheduled
 from purerec.models.folding import Folding, LogisticFolding, Risk
-from purerec.models.sizes import DIM, default_dim
 from purerec.models.spaces import Floats, Ints, SearchSpace
+from purerec.models.usual import observed_share, shrinking, usual_dim
 from purerec.sampling import unlabeled_needed
 from purerec.scoring import Factors
 from purerec.training import Record, Run
@@ -29,13 +29,13 @@ class DiscriminatorConfig(EpochConfig):
     """Settings of a discriminator."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the embeddings. None: 5, 8 or 16 by the number of users (up to 2,000, 10,000, more), which is what
-    the paper has for its three data sets."""
+    """Width of the embeddings. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more), with the PU
+    risk 16 at most. The paper: 5, 8 and 16 for its three data sets."""
     scorer: Literal["mf", "gmf", "bilinear", "fm", "mlp"] = "fm"
     """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
     mlp: a network on both embeddings (engine torch). The paper: gmf, of which r is absorbed by free embeddings."""
-    prior: float = Field(default=1e-4, gt=0, lt=0.5)
-    """The positive class prior pi_p: what share of all pairs is relevant."""
+    prior: Annotated[float, Field(gt=0, lt=0.5)] | None = 1e-4
+    """The positive class prior pi_p: what share of all pairs is relevant. None: the share that is observed."""
     unlabeled_ratio: float = Field(default=4.0, gt=0, le=100)
     """Unlabeled pairs drawn per positive: C of the sampling bound."""
     unlabeled: Literal["per_user", "global", "popularity"] = "per_user"
@@ -67,7 +67,7 @@ class DiscriminatorConfig(EpochConfig):
     """cpu: compiled kernels; torch: autograd, any scorer, GPU. auto: cpu if it has the scorer."""
 
     search_space: ClassVar[SearchSpace] = {
-        "dim": DIM,
+        "dim": Ints(4, 64, start=lambda positives: pu_dim(positives.shape[0])),
         "epochs": Ints(20, 200),
         "learning_rate": Floats(0.002, 0.05),
         "regularization": Floats(0.01, 0.6, start=lambda positives: usual_regularization(positives)),
@@ -78,10 +78,14 @@ class DiscriminatorConfig(EpochConfig):
 
 
 def usual_regularization(positives: Csr, dim: int | None = None) -> float:
-    """L2, if nobody says: c / sqrt(positives per user). With few dimensions the narrowness itself regularizes."""
-    active = int((positives.counts > 0).sum())
+    """L2, if nobody says. With few dimensions the narrowness itself regularizes."""
     share = 1 - math.exp(-max(0, (dim or 5) - 5) / 16)
-    return (0.65 + 0.27 * share) / math.sqrt(len(positives) / active) if active else 0.0
+    return shrinking(0.65 + 0.27 * share, positives)
+
+
+def pu_dim(n_users: int) -> int:
+    """How wide embeddings are for the PU risk, which gains little from more than 16."""
+    return min(16, usual_dim(n_users))
 
 
 class DiscriminatorModel(EpochModel):
@@ -109,14 +113,14 @@ class DiscriminatorModel(EpochModel):
     def _settings(self, positives: Csr) -> GameSettings:
         config = self.config
         return GameSettings(
-            dim=config.dim if config.dim is not None else default_dim(positives.shape[0]),
+            dim=self._dim(positives),
             scorer=config.scorer,
             risk=self._risk(),
-            prior=config.prior,
+            prior=self._prior(positives),
             unlabeled=config.unlabeled,
             negatives=config.negatives,
             candidates=config.candidates,
-            unlabeled_per_epoch=self._unlabeled_per_epoch(len(positives)),
+            unlabeled_per_epoch=self._unlabeled_per_epoch(positives),
             batch_size=config.batch_size,
             regularization=self._regularization(positives),
             epsilon=config.epsilon,
@@ -124,18 +128,24 @@ class DiscriminatorModel(EpochModel):
             **self._generator_settings(),
         )
 
-    def _unlabeled_per_epoch(self, n_positive: int) -> int:
+    def _dim(self, positives: Csr) -> int:
+        usual = usual_dim if self.risk == "pn" else pu_dim
+        return usual(positives.shape[0]) if self.config.dim is None else self.config.dim
+
+    def _prior(self, positives: Csr) -> float:
+        return observed_share(positives) if self.config.prior is None else self.config.prior
+
+    def _unlabeled_per_epoch(self, positives: Csr) -> int:
         """C negatives per positive for the PN risk; for the PU risk, as many as the bound asks for in their place."""
         if self.risk == "pn":
-            return math.ceil(self.config.unlabeled_ratio * n_positive)
-        return unlabeled_needed(n_positive, self.config.prior, self.config.unlabeled_ratio)
+            return math.ceil(self.config.unlabeled_ratio * len(positives))
+        return unlabeled_needed(len(positives), self._prior(positives), self.config.unlabeled_ratio)
 
     def _regularization(self, positives: Csr) -> float:
         if self.config.regularization is not None:
             return self.config.regularization
         # The PN risk holds large scores back by itself; the linear positive term of the PU risk does not.
-        dim = None if self.risk == "pn" else self.config.dim or default_dim(positives.shape[0])
-        return usual_regularization(positives, dim)
+        return usual_regularization(positives, None if self.risk == "pn" else self._dim(positives))
 
     def _risk(self) -> Literal["pu", "nnpu", "pn"]:
         return self.risk
@@ -192,7 +202,7 @@ class DiscriminatorModel(EpochModel):
         parts, p = self.factors(), self._params
         if parts is None:
             return None
-        prior, is_pn = self.config.prior, self.risk == "pn"
+        prior, is_pn = self._prior(self.seen), self.risk == "pn"
         n, n_items = len(self.seen), len(self.items)
         draw = np.full(n_items, 1 / n_items)
         if self.config.unlabeled == "popularity":

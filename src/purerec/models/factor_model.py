@@ -15,8 +15,8 @@ from purerec.interactions import Csr, Interactions
 from purerec.models.base import State
 from purerec.models.epochs import EpochConfig, EpochModel, Fitting, Schedule, mean_norms, scheduled
 from purerec.models.folding import Folding, PairwiseFolding
-from purerec.models.sizes import DIM, default_dim
 from purerec.models.spaces import Floats, Ints, SearchSpace
+from purerec.models.usual import DIM, shrinking, usual_dim
 from purerec.training import Record, Run
 
 
@@ -24,7 +24,7 @@ class FactorConfig(EpochConfig):
     """Settings that all of them have."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the factors. None: 5, 8 or 16 by the number of users (up to 2,000, 10,000, more)."""
+    """Width of the factors. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more)."""
     epochs: int = Field(default=100, ge=0, le=100_000)
     """Passes over the positives."""
     learning_rate: float = Field(default=0.1, gt=0, le=10)
@@ -32,8 +32,8 @@ class FactorConfig(EpochConfig):
     schedule: Schedule = "cosine"
     """cosine: falls to zero over the epochs; steps: a fifth of the rate after two thirds of the epochs, a
     twenty-fifth after eight ninths."""
-    regularization: float = Field(default=0.02, ge=0, le=100)
-    """L2 on the factors of a triple, at each step."""
+    regularization: Annotated[float, Field(ge=0, le=100)] | None = None
+    """L2 on the factors of a triple, at each step. None: 0.2 / sqrt(positives per user)."""
     bias_regularization: float = Field(default=0.001, ge=0, le=100)
     """L2 on the item biases of a triple."""
     init_std: float = Field(default=0.1, gt=0, le=10)
@@ -43,9 +43,14 @@ class FactorConfig(EpochConfig):
         "dim": DIM,
         "epochs": Ints(20, 250),
         "learning_rate": Floats(0.01, 0.5),
-        "regularization": Floats(0.001, 0.2),
+        "regularization": Floats(0.001, 0.2, start=lambda positives: usual_regularization(positives)),
         "bias_regularization": Floats(1e-4, 0.1),
     }
+
+
+def usual_regularization(positives: Csr) -> float:
+    """L2, if nobody says."""
+    return shrinking(0.2, positives)
 
 
 class FactorModel(EpochModel):
@@ -62,7 +67,11 @@ class FactorModel(EpochModel):
         self._train(self._game(log.positives, seed), log, valid, seed, run, remedy=remedy)
 
     def _dim(self, n_users: int) -> int:
-        return self.config.dim if self.config.dim is not None else default_dim(n_users)
+        return self.config.dim if self.config.dim is not None else usual_dim(n_users)
+
+    def _regularization(self, positives: Csr) -> float:
+        found = self.config.regularization
+        return usual_regularization(positives) if found is None else found
 
     def learning_rate(self, number: int) -> float:
         """The rate of an epoch under the schedule."""
@@ -72,7 +81,7 @@ class FactorModel(EpochModel):
         """By the risk of BPR, with the negatives that the model was trained with, or others as hard."""
         p = self._params
         return PairwiseFolding(
-            p["item"], p["item_bias"], self.config.regularization, candidates=self._hard_negatives()
+            p["item"], p["item_bias"], self._regularization(self.seen), candidates=self._hard_negatives()
         )
 
     def _hard_negatives(self) -> int:

@@ -10,19 +10,21 @@ steps on d numbers. It is the baseline that shows what the PU risk changes: ever
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorModel
 from purerec.models.spaces import Floats, SearchSpace
+from purerec.models.usual import DIM, observed_share
 
 
 class GMFConfig(DiscriminatorConfig):
     """Settings of GMF."""
 
-    prior: float = Field(default=0.05, gt=0, lt=1)
-    """Weight of the positives in the risk: 1 / (1 + C) gives the plain log loss."""
+    prior: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Weight of the positives in the risk: 1 / (1 + C) gives the plain log loss of the pairs drawn. None: the share
+    of positives among all pairs, with which it is in the mean the log loss of all pairs."""
     unlabeled_ratio: float = Field(default=8.0, gt=0, le=100)
     """Unlabeled pairs, taken as negatives, per positive (C)."""
     epochs: int = Field(default=60, ge=0, le=100_000)
@@ -30,7 +32,8 @@ class GMFConfig(DiscriminatorConfig):
 
     search_space: ClassVar[SearchSpace] = {
         **DiscriminatorConfig.search_space,
-        "prior": Floats(0.005, 0.5),
+        "dim": DIM,
+        "prior": Floats(0.0005, 0.5, start=observed_share),
         "unlabeled_ratio": Floats(1, 20),
     }
 

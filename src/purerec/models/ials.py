@@ -32,8 +32,8 @@ from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.checks import need_positives
 from purerec.models.epochs import EpochConfig, EpochModel, with_strangers
 from purerec.models.folding import Folding, SquaredFolding
-from purerec.models.sizes import DIM, default_dim
 from purerec.models.spaces import Floats, Ints, SearchSpace
+from purerec.models.usual import DIM, shrinking, usual_dim
 from purerec.randomness import generator
 from purerec.training import Record, Run, State
 
@@ -47,12 +47,12 @@ class IALSConfig(EpochConfig):
     """Settings of iALS."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the vectors. None: 5, 8 or 16 by the number of users (up to 2,000, 10,000, more)."""
+    """Width of the vectors. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more)."""
     alpha: Annotated[float, Field(gt=0, le=1e3)] | None = None
     """Weight of an unobserved pair, where a positive has 1. None: 32 times the density, so that all of them together
     weigh so many times the positives."""
-    regularization: float = Field(default=0.009, gt=0, le=1e6)
-    """L2 on the vectors, before it is scaled by nu."""
+    regularization: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    """L2 on the vectors, before it is scaled by nu. None: 0.055 / sqrt(positives per user)."""
     nu: float = Field(default=1.0, ge=0, le=2)
     """How the penalty grows with the (weighted) number of pairs of a row. 0: the same for all; 1: as in SGD."""
     init_std: float = Field(default=0.1, gt=0, le=10)
@@ -63,10 +63,15 @@ class IALSConfig(EpochConfig):
     search_space: ClassVar[SearchSpace] = {
         "dim": DIM,
         "alpha": Floats(1e-3, 10, start=lambda positives: usual_alpha(positives)),
-        "regularization": Floats(1e-4, 0.3),
+        "regularization": Floats(1e-4, 0.3, start=lambda positives: usual_regularization(positives)),
         "nu": Floats(0, 1, log=False),
         "epochs": Ints(5, 40),
     }
+
+
+def usual_regularization(positives: Csr) -> float:
+    """L2, if nobody says."""
+    return shrinking(0.055, positives)
 
 
 def usual_alpha(positives: Csr) -> float:
@@ -92,7 +97,7 @@ class IALS(EpochModel):
         return SquaredFolding(
             items,
             weight=lambda n: alpha,
-            penalty=lambda n: float(_penalty(self.config, alpha, np.array([n]), len(items))[0]),
+            penalty=lambda n: float(_penalties(self.config, self.seen, alpha, np.array([n]), len(items))[0]),
         )
 
 
@@ -102,14 +107,18 @@ class Alternation:
     def __init__(self, config: IALSConfig, positives: Csr, seed: int) -> None:
         n_users, n_items = positives.shape
         self.config = config
-        self.dim = config.dim if config.dim is not None else default_dim(n_users)
+        self.dim = config.dim if config.dim is not None else usual_dim(n_users)
         by_item = positives.to_scipy().T.tocsr()
         self.alpha = alpha = config.alpha if config.alpha is not None else usual_alpha(positives)
-        self.by_user = Side(positives.indptr, positives.indices, _penalty(config, alpha, positives.counts, n_items))
+        self.by_user = Side(
+            positives.indptr,
+            positives.indices,
+            _penalties(config, positives, alpha, positives.counts, n_items),
+        )
         self.by_item = Side(
             by_item.indptr.astype(np.int64),
             by_item.indices.astype(np.int32),
-            _penalty(config, alpha, positives.item_counts, n_users),
+            _penalties(config, positives, alpha, positives.item_counts, n_users),
         )
         width = -(-self.dim // LANES) * LANES
         self.user = np.zeros((n_users, width), dtype=np.float32)
@@ -178,9 +187,10 @@ class Side:
             list(pool.map(part, range(threads)))
 
 
-def _penalty(config: IALSConfig, alpha: float, counts: I64, n_others: int) -> F32:
+def _penalties(config: IALSConfig, positives: Csr, alpha: float, counts: I64, n_others: int) -> F32:
     """(n_rows,) regularization (n + alpha n_others)^nu"""
-    return (config.regularization * (counts + alpha * n_others) ** config.nu).astype(np.float32)
+    scale = config.regularization if config.regularization is not None else usual_regularization(positives)
+    return (scale * (counts + alpha * n_others) ** config.nu).astype(np.float32)
 
 
 _USES = ("purerec.engines.vectors",)

@@ -85,7 +85,7 @@ class LambdaFM(FactorModel):
             candidates=config.candidates,
             rho=config.rho,
             margin=config.margin,
-            regularization=config.regularization,
+            regularization=self._regularization(positives),
             bias_regularization=config.bias_regularization,
             init_std=config.init_std,
         )

@@ -31,8 +31,8 @@ from purerec.models.checks import need_positives
 from purerec.models.epochs import with_strangers
 from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
 from purerec.models.ratings import rating_scale, rating_targets, unlabeled_weight
-from purerec.models.sizes import DIM, default_dim
 from purerec.models.spaces import Floats, Ints, SearchSpace
+from purerec.models.usual import DIM, usual_dim
 from purerec.randomness import generator
 from purerec.training import Record, Run, State
 
@@ -92,7 +92,7 @@ class Multiplication:
         """`known` (n_users, n_items) is sparse; a pair that is not in it is 0, with a weight for each user."""
         n_users, n_items = known.shape
         self.config, self.regularization = config, np.float32(config.regularization)
-        self.dim = config.dim if config.dim is not None else default_dim(n_users)
+        self.dim = config.dim if config.dim is not None else usual_dim(n_users)
         by_item = known.T.tocsr()
         self.known = {"user": _parts(known), "item": _parts(by_item)}
         self.weight = {"user": weight.astype(np.float32), "item": np.ones(n_items, dtype=np.float32)}

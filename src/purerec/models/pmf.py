@@ -20,8 +20,8 @@ from pydantic import Field
 from purerec.interactions import F32
 from purerec.models.rating_factors import F64
 from purerec.models.rating_sgd import SgdConfig, SgdModel
-from purerec.models.sizes import DIM
 from purerec.models.spaces import Floats, Ints, SearchSpace
+from purerec.models.usual import DIM
 
 
 class PMFConfig(SgdConfig):

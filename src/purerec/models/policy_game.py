@@ -92,7 +92,7 @@ class PolicyGame(ABC):
             dim=self.dim,
             rule=RULES[config.negatives],
             candidates=config.candidates,
-            regularization=config.regularization,
+            regularization=model._regularization(positives),
             bias_regularization=config.bias_regularization,
             init_std=config.init_std,
         )

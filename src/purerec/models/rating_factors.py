@@ -22,7 +22,7 @@ class FactorConfig(RatingConfig, EpochConfig):
     """Settings of a factor model of targets."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the vectors. None: 5, 8 or 16 by the number of users (up to 2,000, 10,000, more)."""
+    """Width of the vectors. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more)."""
 
 
 class FactorRatingModel(EpochModel, RatingModel):

@@ -26,7 +26,7 @@ from purerec.models.checks import need_positives
 from purerec.models.epochs import with_strangers
 from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
 from purerec.models.ratings import Targets, rating_scale, rating_targets, unlabeled_weight
-from purerec.models.sizes import default_dim
+from purerec.models.usual import usual_dim
 from purerec.randomness import generator, key64
 from purerec.sampling import UnlabeledSampler
 from purerec.training import Record, Run, State
@@ -166,7 +166,7 @@ class Descent:
     def __init__(self, model: SgdModel, feed: Ratings | Positives, seed: int) -> None:
         config, self.feed = model.config, feed
         self.config, self.biased = config, model.biased()
-        self.dim = config.dim if config.dim is not None else default_dim(feed.shape[0])
+        self.dim = config.dim if config.dim is not None else usual_dim(feed.shape[0])
         self.width = -(-self.dim // LANES) * LANES
         self.user_decay, self.item_decay = model.decay(feed.user_pairs), model.decay(feed.item_pairs)
         rng = generator(seed, "init")
