@@ -100,8 +100,17 @@ def exposure() -> str:
 
 @table
 def table2_short() -> str:
+    return in_brief("table2")
+
+
+@table
+def defaults() -> str:
+    return in_brief("defaults")
+
+
+def in_brief(name: str) -> str:
     """One line a model: four metrics, the paper's beside ours, time and memory."""
-    found = result("table2")
+    found = result(name)
     metrics = ["P@5", "NDCG@5", "MAP", "MRR"]
     best = {m: max(mean(r["metrics"][m] for r in runs) for runs in found["models"].values()) for m in metrics}
     verdicts = {t["model"]: t["verdict"] for t in found["tests"]}
@@ -130,6 +139,21 @@ def validation() -> str:
 @table
 def dimensions() -> str:
     return on_validation("dimensions")
+
+
+@table
+def widths_ml_1m() -> str:
+    return on_validation("widths-ml-1m")
+
+
+@table
+def widths_yelp() -> str:
+    return on_validation("widths-yelp")
+
+
+@table
+def sparse() -> str:
+    return on_validation("sparse")
 
 
 def on_validation(name: str) -> str:

@@ -104,6 +104,13 @@ def test_compare(clicks):
     assert "use " in done.stdout.splitlines()[-1]
 
 
+def test_compare_with_settings_for_those_that_have_them(clicks, tmp_path):
+    told = ["--models", "itempop,bpr,pugmf", "--seeds", "1", "--set", "dim=3", "--set", "epochs=2"]
+    purerec("compare", clicks, *told, "--json", tmp_path / "found.json", check=0)
+    runs = json.loads((tmp_path / "found.json").read_text())["models"]
+    assert [runs[name][0]["settings"].get("dim") for name in ("itempop", "bpr", "pugmf")] == [None, 3, 3]
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -127,6 +134,8 @@ def test_compare(clicks):
         (["recommend", "MODEL", "--user", "u1", "-k", "0"], "k must be at least 1"),
         (["fit", "DATA", "--model", "itempop", "--out", "DATA"], "is a file"),
         (["compare", "DATA", "--models", "itempop,magic"], "there is no model 'magic'"),
+        (["compare", "DATA", "--models", "itempop,ease", "--set", "dim=3"], "has a setting 'dim'"),
+        (["compare", "DATA", "--models", "pure,ease", "--set", "dim=x"], "dim"),
         (["fit", "DATA"], "Missing option"),
         (["nonsense"], "nonsense"),
     ],

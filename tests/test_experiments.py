@@ -5,6 +5,7 @@ import purerec as pr
 from purerec import experiments, reproducing
 from purerec.errors import ConfigError, DataError
 from purerec.experiments import Plan, RunStore, compare_models
+from purerec.tuned import tuned_settings
 
 
 def parts():
@@ -80,8 +81,18 @@ def test_every_experiment_names_models_and_settings_that_exist():
     for name in reproducing.names():
         spec = tomllib.loads((experiments.folder() / f"{name}.toml").read_text())
         for line in spec["models"]:
-            reproducing._plan({"name": line} if isinstance(line, str) else line).make()
+            reproducing._plan({"name": line} if isinstance(line, str) else line, spec).make()
         assert spec["seeds"] >= 5
+
+
+def test_settings_of_an_experiment_go_to_the_models_that_have_them():
+    spec = {"data": "ml-1m", "settings": {"dim": 7, "epochs": 3}, "tuned": True}
+    plan = reproducing._plan
+    assert plan({"name": "itempop", "tuned": False}, spec).settings == {}
+    assert plan({"name": "bpr", "tuned": False}, spec).settings == {"dim": 7, "epochs": 3}
+    assert plan({"name": "bpr", "tuned": False, "settings": {"dim": 2}}, spec).settings == {"dim": 2, "epochs": 3}
+    found = tuned_settings("ml-1m", "bpr")
+    assert plan({"name": "bpr"}, spec).settings == {"dim": 7, "epochs": 3} | found
 
 
 def test_exposure_experiment_on_a_small_world(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 
 import purerec as pr
 from purerec.errors import SplitError
-from purerec.validating import folds
+from purerec.validating import folds, thinned
 
 
 def log(n=2000, *, users=40, items=200, seed=0):
@@ -74,3 +74,15 @@ def test_too_little_data_is_told():
         folds(few, {"method": "leave_n_out", "parameters": {"n": 1}}, 1)
     with pytest.raises(SplitError, match=r"of 5 folds in time"):
         folds(few, {"method": "temporal", "parameters": {"test": 0.3}}, 5)
+
+
+def test_thinned_keeps_so_many_positives_of_everybody():
+    rng = np.random.default_rng(0)
+    data = pr.Interactions.from_columns(
+        rng.integers(0, 30, 800), rng.integers(0, 300, 800), rating=rng.integers(1, 6, 800), positive_rating=4
+    ).deduplicate()
+    found = thinned(data, 5)
+    assert found.is_positive.all()
+    assert pairs(found) <= pairs(data)
+    np.testing.assert_array_equal(found.positives.counts, np.minimum(data.positives.counts, 5))
+    assert pairs(found) != pairs(thinned(data, 5, seed=1))

@@ -19,9 +19,10 @@ from purerec.comparing import compare, pooled
 from purerec.errors import ConfigError
 from purerec.evaluating import Evaluation, evaluate
 from purerec.experiments import Plan, RunStore, compare_models, folder
-from purerec.models import make_model
+from purerec.models import make_model, settings_it_has
 from purerec.splitting import Split, split
 from purerec.tuned import tuned_settings
+from purerec.validating import thinned
 from purerec.world import make_world
 
 Tell = Callable[[str], None]
@@ -54,7 +55,7 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
         return head | _validation(spec, parts, seeds, tell)
     found = compare_models(
         parts,
-        [_plan(line, spec["data"] if spec.get("tuned") else None) for line in spec["models"]],
+        [_plan(line, spec) for line in spec["models"]],
         seeds=seeds,
         baseline=spec["baseline"],
         metric=spec["metric"],
@@ -66,12 +67,14 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
     return head | {"split": parts.describe(), "label": found.label} | found.to_dict()
 
 
-def _plan(line: Mapping[str, Any], tuned_for: str | None = None) -> Plan:
-    """A line of an experiment. In one with `tuned = true` its settings come on top of those found for the data,
-    unless the line itself says `tuned = false`."""
+def _plan(line: Mapping[str, Any], spec: Mapping[str, Any]) -> Plan:
+    """A line of an experiment: settings for all models that have them, then those found for the data if the
+    experiment says `tuned = true` and the line not `tuned = false`, then those of the line."""
     model = line.get("model", line["name"])
-    found = tuned_settings(tuned_for, model) if tuned_for is not None and line.get("tuned", True) else {}
-    settings = found | dict(line.get("settings", {}))
+    settings = settings_it_has(model, spec.get("settings", {}))
+    if spec.get("tuned") and line.get("tuned", True):
+        settings |= tuned_settings(spec["data"], model)
+    settings |= line.get("settings", {})
     if "preset" in line:
         from purerec.models.pure import PURE
 
@@ -85,11 +88,13 @@ def _plan(line: Mapping[str, Any], tuned_for: str | None = None) -> Plan:
 def _validation(spec: Mapping[str, Any], parts: Split, seeds: int, tell: Tell) -> dict[str, Any]:
     """Every model on the same validation splits of the train part: what settings may be chosen by."""
     log = replace(parts.full_train, name=f"{spec['data']} train")
+    if "positives_each" in spec:
+        log = thinned(log, spec["positives_each"])
     results: dict[str, list[Evaluation]] = {line["name"]: [] for line in spec["models"]}
     for seed in range(seeds):
         fold = split(log, "ratio", test=0.2, valid=False, seed=seed)
         for line in spec["models"]:
-            model = _plan(line).make().fit(fold.train, seed=seed)
+            model = _plan(line, spec).make().fit(fold.train, seed=seed)
             results[line["name"]].append(evaluate(model, fold, seed=seed))
         tell(f"split {seed}: " + _line(results, spec["metric"]))
     base = results[spec["baseline"]]

@@ -58,6 +58,16 @@ def folds(train: Interactions, made: Mapping[str, Any], n: int, *, seed: int = 0
     return found
 
 
+def thinned(log: Interactions, most: int, *, seed: int = 0) -> Interactions:
+    """Of everybody so many positives at most, at random, and nothing else: what sparser data would look like."""
+    rows = np.flatnonzero(log.is_positive)
+    rows = generator(seed, "thinned").permutation(rows)
+    rows = rows[np.argsort(log.user_idx[rows], kind="stable")]
+    user = log.user_idx[rows]
+    place = np.arange(len(rows)) - np.searchsorted(user, user)
+    return log.subset(np.sort(rows[place < most]))
+
+
 def _per_user(log: Interactions, rows: I64, draw: npt.NDArray[np.float64], times_held: I64, n: int) -> I64:
     user = log.user_idx[rows]
     by_user = np.lexsort((draw, times_held[rows], user))

@@ -21,6 +21,7 @@ from purerec.cli.options import (
     SplitOpt,
     protocol_of,
     settings_of,
+    settings_of_each,
 )
 from purerec.errors import ConfigError
 
@@ -96,6 +97,7 @@ def compare(
         str | None, typer.Option("--against", help="Model that the others are tested against.")
     ] = None,
     metric: Annotated[str, typer.Option("--metric", help="Metric of the significance test.")] = "P@5",
+    set_: SetOpt = None,
     settings: SettingsOpt = None,
     tuned: Annotated[
         bool, typer.Option("--tuned", help="With the settings that were found for the paper's data sets.")
@@ -110,14 +112,19 @@ def compare(
 ) -> None:
     """Several models on the same split: means over seeds, spread, and paired tests.
 
-    Example: purerec compare ml-100k --split u1 --models itempop --seeds 5
+    --set goes to those models that have such a setting.
+
+    Examples:
+      purerec compare ml-100k --split u1 --models all --seeds 5
+      purerec compare clicks.csv --models pure,ease,bpr --set dim=64
     """
     from purerec.catalog import cache_folder
     from purerec.experiments import Plan, RunStore, compare_models
     from purerec.models import REGISTRY
     from purerec.tuned import chosen_settings
 
-    names = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
+    named = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
+    set_for = settings_of_each(list(dict.fromkeys(named)), set_)
     kind = protocol_of(protocol)
     log = reading.load(data)
     parts = holding_out.split(log, split)
@@ -125,7 +132,8 @@ def compare(
     if not resume:
         store.clear()
     plans = [
-        Plan(name, name, chosen_settings(log.name, name, settings, tuned=tuned)) for name in dict.fromkeys(names)
+        Plan(name, name, chosen_settings(log.name, name, settings, tuned=tuned) | given)
+        for name, given in set_for.items()
     ]
     found = compare_models(
         parts,

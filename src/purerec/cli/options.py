@@ -52,6 +52,20 @@ def settings_of(assignments: list[str] | None, file: Path | None = None, model: 
     return settings
 
 
+def settings_of_each(names: list[str], assignments: list[str] | None) -> dict[str, dict[str, Any]]:
+    """What --set says to each model: of several, those that have no such setting go without it."""
+    from purerec.models import make_model, settings_it_has
+
+    given = settings_of(assignments)
+    found = {name: given if len(names) == 1 else settings_it_has(name, given) for name in names}
+    for name, settings in found.items():
+        make_model(name, **settings)  # a wrong value is an error before anything is fitted
+    for setting in given:
+        if not any(setting in settings for settings in found.values()):
+            raise ConfigError(f"none of {', '.join(names)} has a setting {setting!r}")
+    return found
+
+
 def protocol_of(name: str) -> Protocol:
     if name.replace("-", "_") not in ("exact", "sampled", "as_published"):
         raise ConfigError(f"there is no protocol {name!r}; choose exact, sampled or as_published")

@@ -20,7 +20,7 @@ from purerec.cli.options import (
     SetOpt,
     SplitOpt,
     protocol_of,
-    settings_of,
+    settings_of_each,
 )
 from purerec.errors import ConfigError, PurerecError
 
@@ -69,7 +69,7 @@ def tune(
     from purerec.tuning import tune as search
 
     need_optuna()
-    fixed = _fixed(_names(model), settings_of(set_))
+    fixed = settings_of_each(_names(model), set_)
     also = read_settings(settings) if settings is not None else {}
     budget = Budget(trials, minutes)
     kind = protocol_of(protocol)
@@ -130,21 +130,6 @@ def _names(text: str) -> list[str]:
     for name in names:
         model_class(name)
     return list(dict.fromkeys(names))
-
-
-def _fixed(names: list[str], given: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """What is fixed for each model: of several, those that have no such setting go without it."""
-    from purerec.models import make_model, model_class
-
-    fixed = {}
-    for name in names:
-        known = model_class(name).config_class.model_fields
-        fixed[name] = given if len(names) == 1 else {k: v for k, v in given.items() if k in known}
-        make_model(name, **fixed[name])  # a wrong value is an error before anything is fitted
-    for setting in given:
-        if not any(setting in chosen for chosen in fixed.values()):
-            raise ConfigError(f"none of {', '.join(names)} has a setting {setting!r}")
-    return fixed
 
 
 def _study_file(given: Path | None, *, resume: bool, fingerprint: str) -> Path:

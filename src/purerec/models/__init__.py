@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,12 @@ def model_class(name: str) -> type[Recommender]:
 def make_model(name: str, **settings: Any) -> Recommender:
     """An unfitted model by name and settings."""
     return model_class(name)(**settings)
+
+
+def settings_it_has(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of settings meant for several models, those that this one has."""
+    known = model_class(name).config_class.model_fields
+    return {key: value for key, value in given.items() if key in known}
 
 
 def load_model(path: str | os.PathLike[str]) -> Recommender:
