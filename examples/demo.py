@@ -22,9 +22,14 @@ def main() -> None:
     result = pr.evaluate(model, split)
     console.say(f"PURE, fitted in {model.fitted_on['fit_seconds']:.1f} s; {result.label}:")
     printed = paper_row("ml-100k", "pure") or {}
+    factors = model.factors()
+    width = "" if factors is None else f", d = {factors.users.shape[1]}"
     console.table(
         ["", *result.metrics],
-        [["purerec", *result.metrics.values()], ["paper", *(printed[name] for name in result.metrics)]],
+        [
+            [f"purerec{width}", *result.metrics.values()],
+            ["paper, d = 5", *(printed[name] for name in result.metrics)],
+        ],
     )
 
     for user in ("196", "22"):

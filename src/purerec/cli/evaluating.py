@@ -153,6 +153,8 @@ def compare(
             return
     console.say(f"{log.name}, {parts.describe()}; {found.label}; mean of {seeds} seed{'s' * (seeds > 1)} ± deviation")
     console.table(["model", *found.metrics], found.scores(), bold=found.best_scores())
+    if found.paper:
+        console.say("paper: its Table 2, where vectors have 5 numbers; for the same width here add --set dim=5")
     console.say()
     console.table(*found.costs_and_tests())
     console.say(found.recommendation())

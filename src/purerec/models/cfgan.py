@@ -14,9 +14,10 @@ vector over users. Adapted: the non-saturating loss for G (the paper has log(1 -
 popularity of items, without which it often collapses to zero at once; and the score is the network's output before
 the sigmoid, which ranks the same and is a dot product of its last layer.
 
-An epoch costs (discriminator_passes + generator_passes) passes over the dense matrix, 6 n_users n_items hidden
-operations each: it is the most expensive model here on large data. Use it as the strongest of the adversarial
-rivals. Needs torch (extra `torch`).
+A pass of the generator costs 6 n_vectors c hidden operations, one of the discriminator a third of that; c is the
+number of columns that a step looks at: those of its vectors, and `sampled_columns` others, which stand for all the
+rest. Use it on dense data, where it is the strongest of the adversarial rivals; with a dozen items a person it learns
+them by heart unless `hidden` is small. Needs torch (extra `torch`).
 """
 
 from __future__ import annotations

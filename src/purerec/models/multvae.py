@@ -10,8 +10,9 @@ negative. Each item of the input is left out with probability `dropout`, which m
 beta rises from zero, as in the paper. Adapted: one hidden layer on either side; w starts at the popularity of items.
 Scores are f(m_u): a dot product of the last layer, found for a new person by one pass through the network.
 
-An epoch costs 6 n_users n_items hidden operations and a pass of Adam over 2 n_items hidden weights for each batch.
-Use it where there are enough people for a network to learn from. Needs torch (extra `torch`).
+An epoch costs 6 n_users c hidden operations; c is the number of items that a step looks at: those of its people, and
+`sampled_columns` others, which stand for all the rest in the sum under the softmax. Use it where there are enough
+people for a network to learn from. Needs torch (extra `torch`).
 """
 
 from __future__ import annotations
