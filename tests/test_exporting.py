@@ -30,7 +30,7 @@ def crowd():
 
 @pytest.fixture(scope="module")
 def bpr(crowd):
-    return make_model("bpr", epochs=20).fit(crowd, seed=0)
+    return make_model("bpr", epochs=20, dim=5).fit(crowd, seed=0)
 
 
 def test_the_list_of_models_with_vectors_is_right():
