@@ -152,6 +152,18 @@ def widths_yelp() -> str:
 
 
 @table
+def in_time() -> str:
+    """Means and deviations over seeds, without a row of the paper's to stand beside."""
+    found = result("in-time")
+    metrics = ["P@5", "NDCG@10", "MAP", "MRR"]
+    rows = []
+    for model, runs in found["models"].items():
+        values = [[run["metrics"][m] for run in runs] for m in metrics]
+        rows.append([model, *(f"{short(mean(v))} ± {short(stdev(v))}" for v in values)])
+    return markdown(["", *metrics], rows)
+
+
+@table
 def sparse() -> str:
     return on_validation("sparse")
 
