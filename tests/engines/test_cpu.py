@@ -323,7 +323,7 @@ def play(e: CpuEngine, rounds: int) -> list[float]:
 
 @pytest.mark.parametrize("unlabeled", ["per_user", "global", "popularity"])
 def test_the_same_seed_gives_the_same_bits(unlabeled: str) -> None:
-    s = replace(FULL_GAME, unlabeled=unlabeled)  # type: ignore[arg-type]
+    s = replace(FULL_GAME, unlabeled=unlabeled)
     first, second, other = engine(s), engine(s), engine(s, seed=2)
     assert play(first, 3) == play(second, 3)
     for name, value in first.state().items():
@@ -408,7 +408,7 @@ def test_it_learns_the_checkerboard(scorer: str, risk: str) -> None:
     indptr = np.concatenate([[0], np.cumsum(observed.sum(axis=1))]).astype(np.int64)
     indices = np.nonzero(observed)[1].astype(np.int32)
     base = GameSettings(dim=4, prior=0.3, batch_size=32, unlabeled_per_epoch=2 * indices.size)
-    s = replace(base, scorer=scorer, risk=risk)  # type: ignore[arg-type]
+    s = replace(base, scorer=scorer, risk=risk)
     e = CpuEngine(indptr, indices, 40, s, seed=0)
     losses = [e.train_discriminator(learning_rate=0.02).loss for _ in range(25)]
     assert losses[-1] < losses[0]

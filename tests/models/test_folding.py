@@ -167,10 +167,13 @@ def test_derivatives_of_a_pass():
             assert sums.hessian[k, j] == pytest.approx((bent + value(e - unit - other)) / (4 * h * h), abs=2e-3)
 
 
+@pytest.mark.parametrize("prior", [0.05, 0.1])
 @pytest.mark.parametrize("name", ["pugmf", "gmf", "bpr", "lambdafm", "ials", "svd", "pmf", "nmf"])
-def test_folded_vectors_are_near_those_of_training(name):
-    world = pr.make_world(users=300, items=120, prior=0.1, seed=0).observed
-    model = make_model(name, dim=4).fit(world, seed=0)
+def test_folded_vectors_are_near_those_of_training(name, prior):
+    world = pr.make_world(users=300, items=120, prior=prior, seed=0).observed
+    # In the sparse world the usual L2 of BPR leaves little of the vectors, and so little to agree on.
+    settings = {"regularization": 0.02} if (name, prior) == ("bpr", 0.05) else {}
+    model = make_model(name, dim=4, **settings).fit(world, seed=0)
     users = np.flatnonzero(world.positives.counts >= 10)[:40]
     known = model.factors().users[users]
     found = np.stack([model.fold_in(world.positives.row(user)) for user in users])
