@@ -26,7 +26,12 @@ def run(folder: Path, factor: int) -> list[str]:
     (folder / "helper_module.py").write_text(HELPER.format(factor=factor))
     if not (folder / "caller_module.py").exists():
         (folder / "caller_module.py").write_text(CALLER)
-    env = os.environ | {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")}
+    # Python's own cache knows a source by its size and the second of its change: two runs in one second are one to it.
+    env = os.environ | {
+        "PYTHONPATH": str(folder),
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-c", "import caller_module"], env=env, capture_output=True, text=True, check=True
     )
