@@ -26,7 +26,7 @@ def run(folder: Path, factor: int) -> list[str]:
     (folder / "helper_module.py").write_text(HELPER.format(factor=factor))
     if not (folder / "caller_module.py").exists():
         (folder / "caller_module.py").write_text(CALLER)
-    # Python's own cache knows a source by its size and the second of its change: two runs in one second are one to it.
+    # Python's own cache knows a source by its size and the second of its change: two runs in a second are one to it.
     env = os.environ | {
         "PYTHONPATH": str(folder),
         "NUMBA_CACHE_DIR": str(folder / "cache"),
