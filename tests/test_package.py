@@ -55,7 +55,7 @@ LAYERS = [
         "reading",
         "writing",
         "splitting",
-        "storing",
+        "storage",
         "world",
         "world_kernels",
         "drawing",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from purerec.errors import ConfigError, DivergedError, StoreError
-from purerec.storing import read_manifest
+from purerec.storage import read_manifest
 from purerec.training import History, Run, train
 
 

@@ -12,27 +12,32 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from purerec import storing
+from purerec import storage
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 """Progress, notes and errors: never on standard output."""
 
 
 def note(text: str) -> None:
-    err.print(Text(text, style="dim"))
+    err.print(Text(printable(text), style="dim"))
 
 
 def warn(text: str) -> None:
-    err.print(Text(f"warning: {text}", style="yellow"))
+    err.print(Text(f"warning: {printable(text)}", style="yellow"))
 
 
 def fail(text: str) -> None:
-    err.print(Text.assemble(("error: ", "bold red"), " ".join(text.split())))
+    err.print(Text.assemble(("error: ", "bold red"), " ".join(printable(text).split())))
 
 
 def say(text: str = "") -> None:
     """A line of the answer, on standard output, without markup: titles and ids are data."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(printable(text) + "\n")
+
+
+def printable(text: str) -> str:
+    """A file name may hold bytes that are no text; where it is shown, a question mark stands for them."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, bold: Container[tuple[int, int]] = ()) -> None:
@@ -67,7 +72,7 @@ def write_json(value: Any, target: str) -> None:
     if target == "-":
         sys.stdout.write(text)
     else:
-        storing.write_file(target, text)
+        storage.write_file(target, text)
 
 
 def _finite(value: Any) -> Any:

@@ -13,8 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from purerec import __version__, storing
-from purerec.errors import ConfigError, DataError
+import numpy as np
+
+from purerec import __version__, storage
+from purerec.errors import ConfigError, DataError, StoreError
 from purerec.evaluating import Evaluation, Protocol, evaluate
 from purerec.interactions import Interactions
 from purerec.memory import Peak
@@ -173,6 +175,9 @@ def _printed(split: Split, protocol: Protocol, plans: Sequence[Plan]) -> dict[st
     return {name: row for name, row in rows.items() if row is not None}
 
 
+_USERS = storage.Part(("n",), np.int64)
+
+
 class RunStore:
     """Finished runs of a comparison, so that an interrupted one can go on. One folder per run."""
 
@@ -187,14 +192,15 @@ class RunStore:
         folder = self._folder(key)
         if not folder.exists():
             return None
-        stored = storing.read_folder(folder, kind="run")
-        facts = stored.manifest["result"]
-        evaluation = Evaluation(
-            **stored.manifest["evaluation"],
-            per_user={n.removeprefix("user."): a for n, a in stored.tensors.items() if n.startswith("user.")},
-            user_idx=stored.tensors["user_idx"],
-        )
-        return Result(**facts, evaluation=evaluation)
+        stored = storage.read_folder(folder, kind="run")
+        try:
+            layout = {n: storage.Part(("n",), np.float64) for n in stored.tensors} | {"user_idx": _USERS}
+            storage.check_layout(stored.tensors, layout, {})
+            per_user = {n.removeprefix("user."): a for n, a in stored.tensors.items() if n.startswith("user.")}
+            facts = {**stored.manifest["evaluation"], "per_user": per_user, "user_idx": stored.tensors["user_idx"]}
+            return Result(**stored.manifest["result"], evaluation=Evaluation(**facts))
+        except (KeyError, TypeError, StoreError) as error:
+            raise StoreError(f"{folder} makes no sense ({error}); compare again without --resume") from None
 
     def put(self, key: Any, result: Result) -> None:
         facts = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "evaluation"}
@@ -204,7 +210,7 @@ class RunStore:
         }
         tensors = {f"user.{name}": values for name, values in judged.per_user.items()} | {"user_idx": judged.user_idx}
         manifest = {"result": facts, "evaluation": evaluation}
-        storing.write_folder(self._folder(key), kind="run", manifest=manifest, tensors=tensors)
+        storage.write_folder(self._folder(key), kind="run", manifest=manifest, tensors=tensors)
 
     def clear(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)

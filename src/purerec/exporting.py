@@ -13,8 +13,9 @@ the users'.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from purerec import storing
+from purerec import storage
 from purerec.errors import ConfigError, MissingExtraError, ScoreError, StoreError
 from purerec.interactions import F32
 from purerec.ranking import TopK, top_k
@@ -37,6 +38,7 @@ WITH_VECTORS = (
 )  # fmt: skip
 """Models whose score is a dot product, at least with their default settings"""
 
+KIND = "vectors"
 ITEMS, USERS, INDEX = "items.parquet", "users.parquet", "items.usearch"
 CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
 """Of HNSW: links of an item, and how many candidates are kept while building and while searching"""
@@ -81,30 +83,37 @@ def export_vectors(model: Recommender, path: str | os.PathLike[str], *, index: b
     """Write users' and items' vectors, and with `index` a graph for approximate search (extra `ann`), to a folder."""
     if index:
         _usearch()  # before the work, not after
-    storing.check_target(path)
+    storage.check_target(path, kind=KIND)
     users, items = vectors(model)
-    from purerec import __version__
-
-    recall, about = None, None
-    with storing.new_folder(path) as work:
-        _table(model.items.ids, model.labels, items).write_parquet(work / ITEMS)
-        _table(model.users.ids, None, users).write_parquet(work / USERS)
-        if index:
-            graph, recall = make_index(users, items)
-            graph.save(str(work / INDEX))
+    graph, recall = make_index(users, items) if index else (None, None)
+    with storage.new_folder(path, kind=KIND) as work:
+        with _disk_errors(path):
+            _table(model.items.ids, model.labels, items).write_parquet(work / ITEMS)
+            _table(model.users.ids, None, users).write_parquet(work / USERS)
+            if graph is not None:
+                graph.save(str(work / INDEX))
+        about = None
+        if graph is not None:
             about = {"file": INDEX, "sha256": _sha256(work / INDEX), "recall@10": recall, "dim": graph.ndim}
         manifest = {
-            "format": storing.FORMAT,
-            "kind": "vectors",
-            "purerec": __version__,
             "model": model.name,
             "fitted_on": model.fitted_on,
             "dim": items.shape[1],
             "score": "dot product of a user's and an item's vector, up to a constant for each user",
             "index": about,
+            "sha256": {name: _sha256(work / name) for name in (ITEMS, USERS)},
         }
-        (work / storing.MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        storage.write_manifest(work, kind=KIND, facts=manifest)
     return Exported(Path(path), len(users), len(items), items.shape[1], recall)
+
+
+@contextmanager
+def _disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """A full disk, which Polars and usearch report each in their own way."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, RuntimeError) as error:
+        raise StoreError(f"cannot write {path}: {error}; nothing was changed") from None
 
 
 def _table(ids: pl.Series, labels: pl.Series | None, rows: F32) -> pl.DataFrame:
@@ -121,19 +130,25 @@ class ItemIndex:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         folder = Path(path)
-        about = storing.read_manifest(folder, kind="vectors")
+        about = storage.read_manifest(folder, kind=KIND)
         if about["index"] is None:
             raise StoreError(f"{folder} has no index; export it again with --index (or index=True)")
         library = _usearch()
-        file = folder / about["index"]["file"]
+        file = folder / INDEX
+        # Format 1 has a checksum of the index only.
+        digests = {INDEX: about["index"]["sha256"], ITEMS: about.get("sha256", {}).get(ITEMS)}
         try:
-            damaged = _sha256(file) != about["index"]["sha256"]
-            items = pl.read_parquet(folder / ITEMS)
+            damaged = [name for name, known in digests.items() if known and _sha256(folder / name) != known]
+            items = pl.DataFrame() if damaged else pl.read_parquet(folder / ITEMS)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise StoreError(f"{folder} cannot be read ({error}); export it again") from None
         if damaged:
-            raise StoreError(f"{file} is damaged (its checksum differs from the manifest's); export it again")
+            raise StoreError(
+                f"{folder / damaged[0]} is damaged (its checksum differs from the manifest's); export it again"
+            )
         self._graph = library.restore(str(file))
+        if self._graph is None or len(self._graph) != len(items):
+            raise StoreError(f"{file} is not an index of the {len(items):,} items in {ITEMS}; export it again")
         self._graph.expansion_search = EXPANSION_SEARCH  # which a file does not keep
         self.dim = int(about["dim"])
         self.ids = items["id"]

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from purerec.errors import SplitError
+from purerec.errors import SplitError, StoreError
 from purerec.interactions import Csr, Interactions, Mask
 from purerec.randomness import generator
 
@@ -302,24 +302,30 @@ def _join(first: Interactions, second: Interactions) -> Interactions:
 
 def save_split(split: Split, path: str | PathLike[str]) -> Path:
     """Write a split, with its data, to a folder that `load_split` reads."""
-    from purerec import storing
+    from purerec import storage
 
     parts = [split.train, *([split.valid] if split.valid is not None else []), split.test]
     whole = parts[0]
     for part in parts[1:]:
         whole = _join(whole, part)
-    facts, tensors = storing.pack_interactions(whole)
+    facts, tensors = storage.pack_interactions(whole)
     sizes = [len(part) for part in parts]
     manifest = {"data": facts, "made": split.made, "sizes": sizes}
-    return storing.write_folder(path, kind="split", manifest=manifest, tensors=tensors)
+    return storage.write_folder(path, kind="split", manifest=manifest, tensors=tensors)
 
 
 def load_split(path: str | PathLike[str]) -> Split:
     """Read a split that `save_split` wrote."""
-    from purerec import storing
+    from purerec import storage
 
-    stored = storing.read_folder(path, kind="split")
-    whole = storing.unpack_interactions(stored.manifest["data"], stored.tensors)
-    ends = np.cumsum(stored.manifest["sizes"])
-    parts = [whole.subset(np.arange(start, end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    return Split(parts[0], parts[1] if len(parts) == 3 else None, parts[-1], stored.manifest["made"])
+    stored = storage.read_folder(path, kind="split")
+    try:
+        whole = storage.unpack_interactions(stored.manifest["data"], stored.tensors)
+        sizes, made = stored.manifest["sizes"], dict(stored.manifest["made"])
+        if len(sizes) not in (2, 3) or min(sizes) < 0 or sum(sizes) != len(whole):
+            raise StoreError(f"parts of {sizes} rows do not make up {len(whole):,}")
+        ends = np.cumsum(sizes)
+        parts = [whole.subset(np.arange(start, end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        return Split(parts[0], parts[1] if len(parts) == 3 else None, parts[-1], made)
+    except (KeyError, TypeError, ValueError, StoreError) as error:
+        raise StoreError(f"{path} makes no sense ({error}); make the split again") from None

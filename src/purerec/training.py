@@ -12,8 +12,8 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,13 +21,15 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from purerec import storing
+from purerec import storage
 from purerec.errors import ConfigError, DivergedError, MissingExtraError, StoreError
 
 State = dict[str, npt.NDArray[Any]]
 Record = dict[str, Any]
 Callback = Callable[[Record], None]
 
+CHECKPOINT = "checkpoint"
+"""The kind of folder that checkpoints are in"""
 _EXPLODED = 1e6
 """Norms beyond this are no embeddings any more."""
 
@@ -118,7 +120,7 @@ def train(
     history, best, start = History(), None, 0
     checkpoints = _Checkpoints(run, identity)
     if run.resume and run.checkpoint is not None:
-        found = checkpoints.read()
+        found = checkpoints.read(game)
         if found is not None:
             start, history, state, best = found
             game.restore(state, start)
@@ -127,7 +129,7 @@ def train(
     number = start - 1
     with (
         _interruptible(run) as interrupted,
-        _log(run, start) as write,
+        _log(run, history.records) as write,
         _progress(run, epochs, start, metric) as show,
     ):
         for number in range(start, epochs):
@@ -211,13 +213,19 @@ class _Checkpoints:
             "best_metric": history.best_metric if history.best_epoch is not None else None,
             "stopped": history.stopped,
         }
-        storing.write_folder(self.folder, kind="checkpoint", manifest=manifest, tensors=tensors)
+        storage.write_folder(self.folder, kind=CHECKPOINT, manifest=manifest, tensors=tensors)
 
-    def read(self) -> tuple[int, History, State, State | None] | None:
+    def read(self, game: Game) -> tuple[int, History, State, State | None] | None:
         assert self.folder is not None
-        if not self.folder.exists():
+        if storage.check_target(self.folder, kind=CHECKPOINT) is None:
             return None
-        stored = storing.read_folder(self.folder, kind="checkpoint")
+        stored = storage.read_folder(self.folder, kind=CHECKPOINT)
+        try:
+            return self._restored(stored, game)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"{self.folder} makes no sense ({error!r}); fit again without --resume") from None
+
+    def _restored(self, stored: storage.Stored, game: Game) -> tuple[int, History, State, State | None]:
         for name, value in self.identity.items():
             before = stored.manifest["identity"].get(name)
             if before != value:
@@ -225,12 +233,18 @@ class _Checkpoints:
                     f"{self.folder}: the checkpoint is of another run ({name} was {_brief(before)}, now "
                     f"{_brief(value)}); resume with the same settings, or remove it"
                 )
-        facts = stored.manifest
-        history = History(facts["records"], facts["best_epoch"], stopped=facts["stopped"])
-        if facts["best_metric"] is not None:
-            history.best_metric = facts["best_metric"]
+        facts, records = stored.manifest, list(stored.manifest["records"])
+        if [record["epoch"] for record in records] != list(range(facts["next_epoch"])):
+            raise ValueError("its records are not those of the epochs before")
+        history = History(records, facts["best_epoch"], stopped=str(facts["stopped"]))
+        if history.best_epoch is not None:
+            records[history.best_epoch]  # must be one of them
+            history.best_metric = float(facts["best_metric"])
         now = {n.removeprefix("now."): a for n, a in stored.tensors.items() if n.startswith("now.")}
         best = {n.removeprefix("best."): a for n, a in stored.tensors.items() if n.startswith("best.")}
+        expected = {name: storage.Part(array.shape, array.dtype.type) for name, array in game.state().items()}
+        for state in (now, best) if best else (now,):
+            storage.check_layout(state, expected, {})
         return facts["next_epoch"], history, now, best or None
 
     def how_to_resume(self) -> str:
@@ -266,36 +280,46 @@ def _brief(value: Any) -> str:
 
 
 @contextmanager
-def _log(run: Run, start: int) -> Iterator[Callback]:
-    """One JSON line per epoch, and TensorBoard, where asked for."""
-    writers: list[Callback] = []
-    file = None
-    if run.log is not None:
-        try:
-            run.log.parent.mkdir(parents=True, exist_ok=True)
-            file = run.log.open("a" if start else "w", encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot write the log {run.log}: {error.strerror}") from None
-        stream = file
-
-        def write_line(record: Record) -> None:
-            stream.write(json.dumps({k: v if _finite(v) else None for k, v in record.items()}) + "\n")
-            stream.flush()
-
-        writers.append(write_line)
-    board = None
-    if run.tensorboard is not None:
-        board = _tensorboard(run.tensorboard)
-        writers.append(board)
-    try:
+def _log(run: Run, before: Sequence[Record]) -> Iterator[Callback]:
+    """One JSON line per epoch, and TensorBoard, where asked for; `before` are the epochs of a run that goes on."""
+    with ExitStack() as stack:
+        writers: list[Callback] = []
+        if run.log is not None:
+            writers.append(stack.enter_context(_log_file(run.log, before)))
+        if run.tensorboard is not None:
+            writers.append(_tensorboard(run.tensorboard))
 
         def write_all(record: Record) -> None:
             for write in writers:
                 write(record)
 
         yield write_all
+
+
+@contextmanager
+def _log_file(path: Path, before: Sequence[Record]) -> Iterator[Callback]:
+    """The file has the epochs before, each once, however far the run got that wrote it; then those that follow."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w", encoding="utf-8")
+        if not path.is_file():
+            before = ()  # whoever reads from a pipe has had them
+    except OSError as error:
+        raise ConfigError(f"cannot write the log {path}: {error.strerror or error}") from None
+
+    def write_lines(records: Iterable[Record]) -> None:
+        try:
+            for record in records:
+                file.write(json.dumps({k: v if _finite(v) else None for k, v in record.items()}) + "\n")
+            file.flush()
+        except OSError as error:
+            raise StoreError(f"cannot write the log {path}: {error.strerror or error}") from None
+
+    try:
+        write_lines(before)
+        yield lambda record: write_lines([record])
     finally:
-        if file is not None:
+        with suppress(OSError):  # what could not be written was said when it was flushed
             file.close()
 
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from purerec import storing
+from purerec import storage
 from purerec.errors import ConfigError
 from purerec.experiments import folder
 from purerec.models import REGISTRY, make_model
@@ -84,7 +84,7 @@ def write_settings(path: Path, facts: Mapping[str, Any], models: Mapping[str, Ma
     for name in sorted(models, key=lambda name: list(REGISTRY).index(name)):
         entry = {key: value for key, value in models[name].items() if value is not None}
         lines += ["", f"[models.{name}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
-    return storing.write_file(path, "\n".join(lines) + "\n")
+    return storage.write_file(path, "\n".join(lines) + "\n")
 
 
 def _value(value: Any) -> str:

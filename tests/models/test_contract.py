@@ -11,6 +11,7 @@ import purerec as pr
 from conftest import checkerboard
 from purerec.errors import ConfigError, DataError, NotFittedError, StoreError, UnknownIdError
 from purerec.models import REGISTRY, load_model, make_model, model_class
+from purerec.storage.manifests import manifest_digest
 
 QUICK: dict[str, dict[str, object]] = {}
 """Settings that make a model quick on the tiny data here; empty for most."""
@@ -202,9 +203,14 @@ def test_a_model_of_another_version_is_refused(fitted, tmp_path):
 
     folder = fitted("itempop").save(tmp_path / "m")
     manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "model": "oracle"}))
+
+    def write(**changes):
+        changed = {**manifest, **changes}
+        (folder / "manifest.json").write_text(json.dumps({**changed, "manifest_sha256": manifest_digest(changed)}))
+
+    write(model="oracle")
     with pytest.raises(StoreError, match="does not know"):
         load_model(folder)
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "config": {"magic": 1}}))
+    write(config={"magic": 1})
     with pytest.raises(StoreError, match="does not fit this version"):
         load_model(folder)

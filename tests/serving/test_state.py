@@ -11,7 +11,7 @@ from purerec.models import load_model
 from purerec.models.base import Recommender
 from purerec.serving.names import Names
 from purerec.serving.state import Holder, load, snapshot_model
-from purerec.storing import pack_strings, read_folder, take_snapshot, write_folder
+from purerec.storage import HEAD, pack_strings, read_folder, take_snapshot, write_folder
 from serving.conftest import fitted
 
 
@@ -82,7 +82,7 @@ def test_a_model_that_cannot_answer_is_refused(folder: Path, tmp_path: Path):
     for name, array in tensors.items():
         if name.startswith("model.") and array.dtype.kind == "f":
             array[...] = np.nan
-    facts = {k: v for k, v in stored.manifest.items() if k not in ("format", "kind", "purerec", "tensors_sha256")}
+    facts = {k: v for k, v in stored.manifest.items() if k not in HEAD}
     write_folder(tmp_path / "nan", kind="model", manifest=facts, tensors=tensors)
     snapshot = snapshot_model(tmp_path / "nan")
     from purerec.errors import PurerecError

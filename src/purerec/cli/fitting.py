@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -77,15 +76,17 @@ def fit(
     from purerec.experiments import fit_with_early_stopping
     from purerec.models import make_model
     from purerec.reporting.fit import fit_report
-    from purerec.storing import check_target
-    from purerec.training import Run
+    from purerec.storage import check_outputs, check_target, locked, remove_folder
+    from purerec.training import CHECKPOINT, Run
 
-    check_target(out)  # before the work, not after
+    checkpoint = out.with_name(out.name + ".checkpoint")
+    check_target(out, kind="model")  # before the work, not after
+    check_target(checkpoint, kind=CHECKPOINT)
+    check_outputs({"--log": log, "--tensorboard": tensorboard, "the checkpoint": checkpoint}, {})
     recommender = make_model(model, **settings_of(set_, settings, model))
     data_log = reading.load(data)
     parts = None if split is None else holding_out.split(data_log, split)
     train = data_log if parts is None else parts.full_train
-    checkpoint = out.with_name(out.name + ".checkpoint")
     options = Run(
         progress=console.err.is_terminal,
         checkpoint=checkpoint,
@@ -94,19 +95,20 @@ def fit(
         log=log,
         tensorboard=tensorboard,
     )
-    try:
-        if early_stopping:
-            fit_with_early_stopping(recommender, train, seed=seed, options=options)
-        else:
-            recommender.fit(train, seed=seed, run=options)
-    except KeyboardInterrupt as stop:
-        console.err.print(f"interrupted {stop}".strip())
-        raise typer.Exit(1) from None
-    judged = None if parts is None else evaluate(recommender, parts, seed=seed)
-    report = {"report.html": fit_report(recommender, judged).encode()}
-    measured = {} if judged is None else {"metrics": judged.metrics}
-    folder = recommender.save(out, files=report, **measured)
-    shutil.rmtree(checkpoint, ignore_errors=True)
+    with locked(out):
+        try:
+            if early_stopping:
+                fit_with_early_stopping(recommender, train, seed=seed, options=options)
+            else:
+                recommender.fit(train, seed=seed, run=options)
+        except KeyboardInterrupt as stop:
+            console.err.print(f"interrupted {stop}".strip())
+            raise typer.Exit(1) from None
+        judged = None if parts is None else evaluate(recommender, parts, seed=seed)
+        report = {"report.html": fit_report(recommender, judged).encode()}
+        measured = {} if judged is None else {"metrics": judged.metrics}
+        folder = recommender.save(out, files=report, **measured)
+        remove_folder(checkpoint, kind=CHECKPOINT)
     facts = recommender.fitted_on
     console.say(
         f"{model} fitted on {facts['positives']:,} positives of {facts['users']:,} users and {facts['items']:,} "

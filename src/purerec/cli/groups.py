@@ -114,12 +114,33 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
+        _check_paths(given)
         made = {name: kind(**{f.name: given.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
         command(**given, **made)
 
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     vars(run)["__signature__"] = inspect.Signature(flat)
     return run
+
+
+_INPUTS = {
+    "data": "DATA",
+    "folder": "DIR",
+    "from_": "--from",
+    "titles": "--titles",
+    "settings": "--settings",
+    "users_file": "--users-file",
+}
+_OUTPUTS = {"out": "--out", "json": "--json", "log": "--log", "tensorboard": "--tensorboard", "study": "--study"}
+
+
+def _check_paths(given: dict[str, Any]) -> None:
+    """No command may overwrite what it reads, or write two things to one place."""
+    outputs = {label: given.get(name) for name, label in _OUTPUTS.items() if given.get(name) != "-"}
+    if any(path is not None for path in outputs.values()):
+        from purerec.storage import check_outputs
+
+        check_outputs(outputs, {label: given.get(name) for name, label in _INPUTS.items()})
 
 
 def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:

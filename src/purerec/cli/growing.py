@@ -42,16 +42,17 @@ def update(
     """
     from purerec.models import load_model
     from purerec.reporting.fit import fit_report
-    from purerec.storing import check_target
+    from purerec.storage import check_target, locked
     from purerec.training import Run
 
-    check_target(out)  # before the work, not after
-    model = load_model(folder)
-    as_before = reading.min_rating is None and model.fitted_on.get("positive_rating") is not None
-    new = reading.load(data, explain_positives=not as_before)
-    before = model.fitted_on.get("updated", {}).get("times", 0)
-    model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=Run(progress=console.err.is_terminal))
-    written = model.save(out, files={"report.html": fit_report(model).encode()})
+    check_target(out, kind="model")  # before the work, not after
+    with locked(out):  # from before it is read: of two updates at once, one would be lost
+        model = load_model(folder)
+        as_before = reading.min_rating is None and model.fitted_on.get("positive_rating") is not None
+        new = reading.load(data, explain_positives=not as_before)
+        before = model.fitted_on.get("updated", {}).get("times", 0)
+        model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=Run(progress=console.err.is_terminal))
+        written = model.save(out, files={"report.html": fit_report(model).encode()})
     facts = model.fitted_on.get("updated", {})
     if facts.get("times", 0) == before:
         console.say(f"{data} has nothing that {folder} does not know; the model is in {written} as it was")

@@ -11,7 +11,7 @@ from purerec.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from purerec.models.base import Recommender
-    from purerec.storing import Stored
+    from purerec.storage import Stored
 
 REGISTRY: dict[str, tuple[str, str]] = {
     "itempop": ("purerec.models.itempop", "ItemPop"),
@@ -58,9 +58,9 @@ def settings_it_has(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def load_model(path: str | os.PathLike[str]) -> Recommender:
     """Read a model folder that `Recommender.save` wrote."""
-    from purerec import storing
+    from purerec import storage
 
-    return restore_model(storing.read_folder(path, kind="model"), os.fspath(path))
+    return restore_model(storage.read_folder(path, kind="model"), os.fspath(path))
 
 
 def restore_model(stored: Stored, where: str) -> Recommender:

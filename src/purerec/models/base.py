@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from purerec import storing
+from purerec import storage
 from purerec.errors import ConfigError, DataError, NotFittedError, StoreError
 from purerec.interactions import Csr, Interactions
 from purerec.models.spaces import SearchSpace
@@ -74,6 +74,10 @@ class Recommender(Usable):
     @abstractmethod
     def _set_state(self, state: State) -> None:
         """The inverse of `_state`."""
+
+    @abstractmethod
+    def _layout(self) -> storage.Layout:
+        """What `_state` looks like: the type and shape of each array, in `users`, `items` and names of settings."""
 
     # ------------------------------------------------------------------ fitting
 
@@ -153,10 +157,10 @@ class Recommender(Usable):
         """Write the fitted model to a folder; `facts` (such as metrics) go into its manifest."""
         self._need_fit()
         tensors = {f"model.{name}": array for name, array in self._state().items()}
-        tensors |= storing.pack_vocabulary(self.users) | storing.pack_vocabulary(self.items)
+        tensors |= storage.pack_vocabulary(self.users) | storage.pack_vocabulary(self.items)
         tensors |= {"seen.indptr": self._seen.indptr, "seen.indices": self._seen.indices}
         if self._labels is not None:
-            tensors |= storing.pack_strings("item.labels", self._labels)
+            tensors |= storage.pack_strings("item.labels", self._labels)
         manifest = {
             "model": self.name,
             "config": self.config.model_dump(mode="json"),
@@ -164,28 +168,63 @@ class Recommender(Usable):
             **self._facts(),
             **facts,
         }
-        return storing.write_folder(path, kind="model", manifest=manifest, tensors=tensors, files=files)
+        return storage.write_folder(path, kind="model", manifest=manifest, tensors=tensors, files=files)
 
     def _facts(self) -> dict[str, Any]:
         """More for the manifest, such as how training went."""
         return {}
 
     @classmethod
-    def _from_stored(cls, stored: storing.Stored, where: str) -> Self:
-        tensors = stored.tensors
+    def _from_stored(cls, stored: storage.Stored, where: str) -> Self:
         try:
             model = cls(make_config(cls, stored.manifest["config"]))
-            model._users = storing.unpack_vocabulary("user", tensors)
-            model._items = storing.unpack_vocabulary("item", tensors)
-            labelled = "item.labels.ends" in tensors
-            model._labels = storing.unpack_strings("item.labels", tensors) if labelled else None
-            shape = (len(model._users), len(model._items))
-            model._seen = Csr(tensors["seen.indptr"], tensors["seen.indices"], shape)
-            model.fitted_on = dict(stored.manifest["fitted_on"])
-            model._set_state({n.removeprefix("model."): a for n, a in tensors.items() if n.startswith("model.")})
-        except (KeyError, TypeError, ConfigError) as error:
+            model.fitted_on = _checked_facts(stored.manifest["fitted_on"])
+            model._take(stored.tensors)
+        except (KeyError, TypeError, ValueError, AttributeError, StoreError) as error:
             raise StoreError(f"{where}: the folder does not fit this version of {cls.name} ({error})") from None
         return model
+
+    def _take(self, tensors: Mapping[str, storage.Array]) -> None:
+        """What `save` wrote, checked: nothing that makes no sense gets as far as the code that computes with it."""
+        self._users, self._items = (storage.unpack_vocabulary(what, tensors) for what in ("user", "item"))
+        labelled = "item.labels.ends" in tensors
+        self._labels = storage.unpack_strings("item.labels", tensors) if labelled else None
+        shape = (len(self._users), len(self._items))
+        if self._labels is not None and len(self._labels) != shape[1]:
+            raise StoreError(f"there are {len(self._labels):,} titles for {shape[1]:,} items")
+        storage.check_csr("seen", tensors["seen.indptr"], tensors["seen.indices"], shape)
+        self._seen = Csr(tensors["seen.indptr"], tensors["seen.indices"], shape)
+        state = {n.removeprefix("model."): a for n, a in tensors.items() if n.startswith("model.")}
+        settings = {name: value for name, value in self.config if type(value) is int}
+        self._check_state(state, settings | {"users": shape[0], "items": shape[1]})
+        self._set_state(state)
+
+    def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
+        storage.check_layout(state, self._layout(), sizes)
+
+
+_FACTS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "fingerprint": (str,),
+    "users": (int,),
+    "items": (int,),
+    "interactions": (int,),
+    "positives": (int,),
+    "positive_rating": (int, float, type(None)),
+    "seed": (int,),
+    "fitted_at": (str,),
+    "fit_seconds": (int, float),
+}
+
+
+def _checked_facts(facts: Any) -> dict[str, Any]:
+    """What a model was fitted on, as `_remember` writes it."""
+    for name, kinds in _FACTS.items():
+        if type(facts[name]) not in kinds:
+            raise StoreError(f"fitted_on has {name} = {facts[name]!r}")
+    if not isinstance(facts.get("updated", {}), dict):
+        raise StoreError(f"fitted_on has updated = {facts['updated']!r}")
+    return dict(facts)
 
 
 def make_config(model: type[Recommender], settings: Mapping[str, Any]) -> Config:

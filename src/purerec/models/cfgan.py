@@ -34,6 +34,7 @@ from purerec.models.epochs import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.folding import Folding, PairwiseFolding, tanh_ratio
 from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
 from purerec.scoring import Factors
+from purerec.storage import Layout, Part
 from purerec.training import Record, Run
 
 if TYPE_CHECKING:
@@ -125,6 +126,17 @@ class CFGAN(EpochModel):
             discriminator_rate=c.discriminator_rate,
             regularization=c.regularization,
         )
+
+    def _layout(self) -> Layout:
+        # A vector of the user-based form is a user's, with an entry for each item; of the item-based, the reverse.
+        rows, columns = ("users", "items") if self.config.based == "user" else ("items", "users")
+        return {
+            "in_weight": Part((columns, "hidden")),
+            "in_bias": Part(("hidden",)),
+            "out_weight": Part((columns, "hidden")),
+            "out_bias": Part((columns,)),
+            "hidden": Part((rows, "hidden")),
+        }
 
     # ------------------------------------------------------------------ scoring
 

@@ -41,6 +41,8 @@ from purerec.models.ratings import (
 from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.randomness import generator
 from purerec.scoring import Factors
+from purerec.storage import Layout, Part
+from purerec.storage.structure import check_below
 from purerec.training import Run
 
 F64 = npt.NDArray[np.float64]
@@ -154,11 +156,24 @@ class CoClustering(RatingModel):
         """Items of one cluster cannot be told apart by it: who liked them says more."""
         return self._common(item_idx)
 
+    def _layout(self) -> Layout:
+        return {
+            **super()._layout(),
+            "user_cluster": Part(("users",), np.int32),
+            "item_cluster": Part(("items",), np.int32),
+            "block": Part(("user_clusters", "item_clusters")),
+            "user_average": Part(("user_clusters",)),
+            "user_offset": Part(("users",)),
+            "item_offset": Part(("items",)),
+        }
+
     def _state(self) -> State:
         return super()._state() | self._params
 
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
+        for side, n in zip(("user_cluster", "item_cluster"), state["block"].shape, strict=True):
+            check_below(side, state[side], n)
         self._params = {name: array for name, array in state.items() if name != "scale"}
 
 

@@ -6,6 +6,7 @@ PU-GMF is PURE without generators, and GMF is PU-GMF with the PN risk: the three
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +23,8 @@ from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.models.usual import observed_share, shrinking, usual_dim
 from purerec.sampling import unlabeled_needed
 from purerec.scoring import Factors
+from purerec.storage import Layout, Part, check_layout
+from purerec.storage.structure import check_finite
 from purerec.training import Record, Run
 
 
@@ -86,6 +89,22 @@ def usual_regularization(positives: Csr, dim: int | None = None) -> float:
 def pu_dim(n_users: int) -> int:
     """How wide embeddings are for the PU risk, which gains little from more than 16."""
     return min(16, usual_dim(n_users))
+
+
+_SCORER_PARTS: dict[str, dict[str, Part]] = {
+    "mf": {},
+    "gmf": {"relation": Part(("dim",))},
+    "bilinear": {"relation": Part(("dim", "dim"))},
+    "fm": {"user_bias": Part(("users",)), "item_bias": Part(("items",))},
+    "mlp": {
+        "mlp.0.weight": Part((32, "2*dim")),
+        "mlp.0.bias": Part((32,)),
+        "mlp.2.weight": Part((16, 32)),
+        "mlp.2.bias": Part((16,)),
+        "mlp.4.weight": Part((1, 16)),
+    },
+}
+"""What each scorer learns besides embeddings and a bias"""
 
 
 class DiscriminatorModel(EpochModel):
@@ -166,6 +185,22 @@ class DiscriminatorModel(EpochModel):
     def learning_rate(self, number: int) -> float:
         """The rate of an epoch under the schedule."""
         return scheduled(self.config.schedule, self.config.learning_rate, number, self.config.epochs)
+
+    # ------------------------------------------------------------------ storing
+
+    def _layout(self) -> Layout:
+        return {**super()._layout(), "bias": Part((1,)), **_SCORER_PARTS[self.config.scorer]}
+
+    def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
+        own = {name: array for name, array in state.items() if name.startswith("scorer.")}
+        if not own:
+            super()._check_state(state, sizes)
+            return
+        for name, array in own.items():  # of a module from outside, which alone knows what they look like
+            check_finite(name, array)
+        unused = _SCORER_PARTS[self.config.scorer]
+        layout = {name: part for name, part in self._layout().items() if name not in unused}
+        check_layout({name: array for name, array in state.items() if name not in own}, layout, sizes)
 
     # ------------------------------------------------------------------ scoring
 

@@ -24,6 +24,7 @@ from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Config, Recommender, State
 from purerec.models.checks import need_positives
 from purerec.models.spaces import Floats, SearchSpace
+from purerec.storage import Layout, Part
 from purerec.training import Run
 
 _BLOCK = 1024
@@ -81,6 +82,9 @@ class EASE(Recommender):
     def _item_weights(self, item_idx: int) -> F32 | None:
         weights: F32 = self._weights[item_idx]
         return weights
+
+    def _layout(self) -> Layout:
+        return {"weights": Part(("items", "items"))}
 
     def _state(self) -> State:
         return {"weights": self._weights}

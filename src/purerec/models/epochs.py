@@ -12,6 +12,7 @@ from pydantic import Field
 from purerec.interactions import F32, I64, Interactions, Mask
 from purerec.models.base import Config, Recommender, State
 from purerec.scoring import Factors
+from purerec.storage import Layout, Part
 from purerec.training import Game, History, Run, train
 
 Schedule = Literal["steps", "cosine", "constant"]
@@ -133,6 +134,9 @@ class EpochModel(Recommender):
         if "item_bias" in self._params:
             scores += self._params["item_bias"]
         return scores
+
+    def _layout(self) -> Layout:
+        return {"user": Part(("users", "dim")), "item": Part(("items", "dim"))}
 
     def _state(self) -> State:
         return dict(self._params)

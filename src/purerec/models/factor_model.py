@@ -17,6 +17,7 @@ from purerec.models.epochs import EpochConfig, EpochModel, Fitting, Schedule, me
 from purerec.models.folding import Folding, PairwiseFolding
 from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.models.usual import DIM, shrinking, usual_dim
+from purerec.storage import Layout, Part
 from purerec.training import Record, Run
 
 
@@ -65,6 +66,9 @@ class FactorModel(EpochModel):
     def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization"
         self._train(self._game(log.positives, seed), log, valid, seed, run, remedy=remedy)
+
+    def _layout(self) -> Layout:
+        return {**super()._layout(), "item_bias": Part(("items",))}
 
     def _dim(self, n_users: int) -> int:
         return self.config.dim if self.config.dim is not None else usual_dim(n_users)

@@ -35,6 +35,7 @@ from purerec.models.folding import Folding, SquaredFolding
 from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.models.usual import DIM, shrinking, usual_dim
 from purerec.randomness import generator
+from purerec.storage import Layout, Part
 from purerec.training import Record, Run, State
 
 _DENSITIES = 32
@@ -90,6 +91,9 @@ class IALS(EpochModel):
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         fitting = Alternation(self.config, need_positives(train), seed)
         self._train(fitting, train, valid, seed, run, remedy="raise regularization")
+
+    def _layout(self) -> Layout:
+        return {**super()._layout(), "alpha": Part((1,))}
 
     def _folding(self) -> Folding:
         """Closed form: the step for users, with the items fixed."""

@@ -25,6 +25,7 @@ from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.base import Config, Recommender, State
 from purerec.models.checks import need_positives
 from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
+from purerec.storage import Layout, Part, check_csr
 from purerec.training import Run
 
 _BLOCK_MB = 16
@@ -112,6 +113,9 @@ class ItemKNN(Recommender):
         weights: F32 = self._near[[item_idx]].toarray()[0]
         return weights
 
+    def _layout(self) -> Layout:
+        return {"values": Part(("pairs",)), "items": Part(("pairs",), np.int32), "starts": Part(("rows",), np.int64)}
+
     def _state(self) -> State:
         near = self._near
         return {"values": near.data, "items": near.indices.astype(np.int32), "starts": near.indptr.astype(np.int64)}
@@ -119,7 +123,8 @@ class ItemKNN(Recommender):
     def _set_state(self, state: State) -> None:
         from scipy.sparse import csr_array
 
-        n = len(state["starts"]) - 1
+        n = len(self.items)
+        check_csr("near items", state["starts"], state["items"], (n, n), unique=False)
         self._near = csr_array((state["values"], state["items"], state["starts"]), shape=(n, n))
         self._liked = self._seen.to_scipy()
 

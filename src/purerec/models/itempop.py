@@ -16,6 +16,7 @@ from purerec.explaining import Person
 from purerec.interactions import F32, I32, I64, Interactions
 from purerec.models.base import Recommender, State
 from purerec.scoring import Factors
+from purerec.storage import Layout, Part
 from purerec.training import Run
 
 
@@ -41,6 +42,9 @@ class ItemPop(Recommender):
         # A user vector of width one and zero weight: the score is the item bias alone.
         zeros = np.zeros((len(self.users), 1), dtype=np.float32)
         return Factors(zeros, np.zeros((len(self.items), 1), dtype=np.float32), self._counts)
+
+    def _layout(self) -> Layout:
+        return {"counts": Part(("items",))}
 
     def _state(self) -> State:
         return {"counts": self._counts}

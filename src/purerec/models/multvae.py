@@ -29,6 +29,7 @@ from purerec.models.epochs import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.folding import Folding, tanh_ratio
 from purerec.models.spaces import Floats, Ints, SearchSpace
 from purerec.scoring import Factors
+from purerec.storage import Layout, Part
 from purerec.training import Record, Run
 
 
@@ -80,6 +81,19 @@ class MultVAE(EpochModel):
     def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         remedy = f"lower learning_rate (now {self.config.learning_rate:g})"
         self._train(MultVAEFitting(self.config, need_positives(log), seed), log, valid, seed, run, remedy=remedy)
+
+    def _layout(self) -> Layout:
+        return {
+            "in_weight": Part(("items", "hidden")),
+            "in_bias": Part(("hidden",)),
+            "code_weight": Part(("2*latent", "hidden")),  # means and log variances
+            "code_bias": Part(("2*latent",)),
+            "decode_weight": Part(("hidden", "latent")),
+            "decode_bias": Part(("hidden",)),
+            "out_weight": Part(("items", "hidden")),
+            "out_bias": Part(("items",)),
+            "hidden": Part(("users", "hidden")),
+        }
 
     # ------------------------------------------------------------------ scoring
 

@@ -23,6 +23,7 @@ from purerec.interactions import Interactions
 from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
 from purerec.models.pugmf import PUGMF
 from purerec.models.spaces import Choices, Floats, SearchSpace
+from purerec.storage import Layout, Part
 from purerec.training import Record, Run
 
 
@@ -158,6 +159,19 @@ class PURE(DiscriminatorModel):
             "constraint": config.constraint,
             "generator_loss": config.generator_loss,
         }
+
+    def _layout(self) -> Layout:
+        sides = {"both": ("item", "user"), "none": ()}.get(self.config.generators, (self.config.generators,))
+        wide = "2*dim" if self.config.conditional else "dim"
+        found = dict(super()._layout())
+        for side in sides:
+            found |= {
+                f"{side}_gen.w1": Part(("hidden", wide)),
+                f"{side}_gen.b1": Part(("hidden",)),
+                f"{side}_gen.w2": Part(("dim", "hidden")),
+                f"{side}_gen.b2": Part(("dim",)),
+            }
+        return found
 
     def train_epoch(self, game: DiscriminatorGame, number: int) -> Record:
         """One round of Algorithm 1; before that, pre-training epochs without generators."""

@@ -14,6 +14,7 @@ from purerec.models.base import State
 from purerec.models.epochs import EpochConfig, EpochModel
 from purerec.models.folding import Folding, SquaredFolding
 from purerec.models.ratings import RatingConfig, RatingModel, unlabeled_weight
+from purerec.storage import Layout, Part
 
 F64 = npt.NDArray[np.float64]
 
@@ -71,6 +72,15 @@ class FactorRatingModel(EpochModel, RatingModel):
     @abstractmethod
     def _penalty(self, n: float) -> float:
         """L2 on the vector of a person with n pairs."""
+
+    def _layout(self) -> Layout:
+        return {
+            **EpochModel._layout(self),
+            **RatingModel._layout(self),
+            "mean": Part((1,)),
+            "user_pairs": Part(("users",)),
+            "item_pairs": Part(("items",)),
+        }
 
     def _state(self) -> State:
         return EpochModel._state(self) | RatingModel._state(self)

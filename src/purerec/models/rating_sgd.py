@@ -29,6 +29,7 @@ from purerec.models.ratings import Targets, rating_scale, rating_targets, unlabe
 from purerec.models.usual import usual_dim
 from purerec.randomness import generator, key64
 from purerec.sampling import UnlabeledSampler
+from purerec.storage import Layout, Part
 from purerec.training import Record, Run, State
 
 _BLOCK = 128
@@ -74,6 +75,10 @@ class SgdModel(FactorRatingModel):
     def _choice(self) -> Choice | None:
         config = self.config
         return None if config.negatives == "uniform" else new_choice(config.negatives, config.candidates)
+
+    def _layout(self) -> Layout:
+        biases = {"user_bias": Part(("users",)), "item_bias": Part(("items",))}
+        return {**super()._layout(), **(biases if self.biased() else {})}
 
     @abstractmethod
     def biased(self) -> bool:

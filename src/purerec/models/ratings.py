@@ -21,6 +21,7 @@ from purerec.errors import DataError
 from purerec.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.base import Config, Recommender, State
 from purerec.sampling import UnlabeledSampler
+from purerec.storage import Layout, Part
 
 
 class RatingConfig(Config):
@@ -78,6 +79,9 @@ class RatingModel(Recommender):
     @abstractmethod
     def _predict(self, user_idx: I64, item_idx: I64) -> F32:
         """(n,) of pairs, in any range."""
+
+    def _layout(self) -> Layout:
+        return {"scale": Part((3,))}
 
     def _state(self) -> State:
         return {"scale": self._scale}

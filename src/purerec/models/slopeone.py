@@ -36,6 +36,7 @@ from purerec.models.ratings import (
     unlabeled_weight,
 )
 from purerec.models.spaces import Floats, SearchSpace
+from purerec.storage import Layout, Part, check_csr
 from purerec.training import Run
 
 _BLOCK = 1024
@@ -180,6 +181,14 @@ class SlopeOne(RatingModel):
 
     # ------------------------------------------------------------------ storing
 
+    def _layout(self) -> Layout:
+        return {
+            **super()._layout(),
+            "targets": Part(("pairs",)),
+            "items": Part(("pairs",), np.int32),
+            "starts": Part(("rows",), np.int64),
+        }
+
     def _state(self) -> State:
         known = self._targets
         return super()._state() | {
@@ -193,4 +202,5 @@ class SlopeOne(RatingModel):
 
         super()._set_state(state)
         shape = len(self.users), len(self.items)
+        check_csr("targets", state["starts"], state["items"], shape, unique=False)
         self._set_targets(csr_array((state["targets"], state["items"], state["starts"]), shape=shape))

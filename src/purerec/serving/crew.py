@@ -23,7 +23,7 @@ from purerec.serving.problems import reload_refused
 from purerec.serving.settings import Settings
 from purerec.serving.state import Loaded, load
 from purerec.serving.worker import Server, once_started, run
-from purerec.storing import Snapshot
+from purerec.storage import Snapshot
 
 
 class Worker:

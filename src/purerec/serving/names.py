@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from purerec.storing import Array
+from purerec.storage import Array
 
 
 class Names:

@@ -23,7 +23,7 @@ from purerec.errors import PurerecError, StoreError
 from purerec.models import restore_model
 from purerec.serving.names import Names
 from purerec.serving.search import ItemSearch, UserSearch
-from purerec.storing import Snapshot, take_snapshot
+from purerec.storage import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from purerec.models.base import Recommender

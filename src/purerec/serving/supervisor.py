@@ -26,7 +26,7 @@ from purerec.serving.logs import Log
 from purerec.serving.metrics import RELOAD_REFUSED, RELOADED, Metrics
 from purerec.serving.settings import Settings
 from purerec.serving.state import reload_answer, snapshot_model, version_of
-from purerec.storing import Snapshot
+from purerec.storage import Snapshot
 
 _PATIENCE_S = 120.0
 """How long a worker may take to load a model."""

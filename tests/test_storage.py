@@ -6,27 +6,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purerec import storing
+from purerec import storage
 from purerec.errors import StoreError
+from purerec.storage import manifests
 from purerec.vocabulary import Vocabulary
 
 
 def save(path, **manifest):
-    return storing.write_folder(path, kind="model", manifest=manifest, tensors={"a": np.arange(100_000)})
+    return storage.write_folder(path, kind="model", manifest=manifest, tensors={"a": np.arange(100_000)})
 
 
 def test_round_trip(tmp_path):
-    stored = storing.read_folder(save(tmp_path / "m", title="Ä"), kind="model")
+    stored = storage.read_folder(save(tmp_path / "m", title="Ä"), kind="model")
     assert stored.manifest["title"] == "Ä"
-    assert stored.manifest["format"] == storing.FORMAT
+    assert stored.manifest["format"] == storage.FORMAT
     np.testing.assert_array_equal(stored.tensors["a"], np.arange(100_000))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
 
 
 def test_single_numbers_keep_their_shape(tmp_path):
     tensors = {"n": np.array(3), "row": np.arange(6).reshape(2, 3).T}
-    folder = storing.write_folder(tmp_path / "m", kind="model", manifest={}, tensors=tensors)
-    again = storing.read_folder(folder, kind="model").tensors
+    folder = storage.write_folder(tmp_path / "m", kind="model", manifest={}, tensors=tensors)
+    again = storage.read_folder(folder, kind="model").tensors
     assert again["n"].shape == ()
     np.testing.assert_array_equal(again["row"], tensors["row"])
 
@@ -34,7 +35,7 @@ def test_single_numbers_keep_their_shape(tmp_path):
 def test_saving_again_replaces(tmp_path):
     save(tmp_path / "m", n=1)
     save(tmp_path / "m", n=2)
-    assert storing.read_manifest(tmp_path / "m", kind="model")["n"] == 2
+    assert storage.read_manifest(tmp_path / "m", kind="model")["n"] == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
 
 
@@ -51,28 +52,25 @@ def test_other_folders_and_files_are_left_alone(tmp_path):
 
 def test_a_failure_half_way_leaves_the_old_folder(tmp_path, monkeypatch):
     save(tmp_path / "m", n=1)
-    writes = iter([None, OSError(28, "No space left on device")])
 
     def full_disk(path, content):
-        outcome = next(writes)
-        if outcome is not None:
-            raise outcome
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storing, "_write_synced", full_disk)
+    monkeypatch.setattr(manifests, "write_synced", full_disk)  # the last file of several
     with pytest.raises(StoreError, match="No space left"):
         save(tmp_path / "m", n=2)
     monkeypatch.undo()
-    assert storing.read_folder(tmp_path / "m", kind="model").manifest["n"] == 1
+    assert storage.read_folder(tmp_path / "m", kind="model").manifest["n"] == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
 
 
 def truncate(folder):
-    path = folder / storing.TENSORS
+    path = folder / storage.TENSORS
     path.write_bytes(path.read_bytes()[:-100])
 
 
 def flip(folder):
-    path = folder / storing.TENSORS
+    path = folder / storage.TENSORS
     raw = bytearray(path.read_bytes())
     raw[-5] ^= 1
     path.write_bytes(raw)
@@ -80,7 +78,7 @@ def flip(folder):
 
 def edit(**changes):
     def change(folder):
-        path = folder / storing.MANIFEST
+        path = folder / storage.MANIFEST
         path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
     return change
@@ -91,11 +89,11 @@ def edit(**changes):
     [
         (truncate, "damaged or truncated"),
         (flip, "damaged or truncated"),
-        (lambda f: (f / storing.TENSORS).unlink(), "cannot be read"),
-        (lambda f: (f / storing.MANIFEST).unlink(), "not a purerec folder"),
-        (lambda f: (f / storing.MANIFEST).write_text("{"), "damaged"),
-        (lambda f: (f / storing.MANIFEST).write_bytes(b"\xff\xfe"), "damaged"),
-        (lambda f: (f / storing.MANIFEST).write_text("[]"), "not written by purerec"),
+        (lambda f: (f / storage.TENSORS).unlink(), "cannot be read"),
+        (lambda f: (f / storage.MANIFEST).unlink(), "not a purerec folder"),
+        (lambda f: (f / storage.MANIFEST).write_text("{"), "damaged"),
+        (lambda f: (f / storage.MANIFEST).write_bytes(b"\xff\xfe"), "damaged"),
+        (lambda f: (f / storage.MANIFEST).write_text("[]"), "not written by purerec"),
         (edit(format=99), "upgrade purerec"),
         (edit(kind="split"), "holds a 'split', not a 'model'"),
     ],
@@ -104,21 +102,26 @@ def test_damage_is_an_error_and_never_a_wrong_number(tmp_path, damage, message):
     folder = save(tmp_path / "m")
     damage(folder)
     with pytest.raises(StoreError, match=message):
-        storing.read_folder(folder, kind="model")
+        storage.read_folder(folder, kind="model")
 
 
 def test_no_folder(tmp_path):
     with pytest.raises(StoreError, match="does not exist"):
-        storing.read_folder(tmp_path / "none", kind="model")
+        storage.read_folder(tmp_path / "none", kind="model")
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=6)), max_size=20))
 def test_strings_come_back(values):
     series = pl.Series(values, dtype=pl.String)
-    assert storing.unpack_strings("x", storing.pack_strings("x", series)).to_list() == values
+    assert storage.unpack_strings("x", storage.pack_strings("x", series)).to_list() == values
 
 
-@given(st.one_of(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.lists(st.text(), min_size=1)))
+@given(
+    st.one_of(
+        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, unique=True),
+        st.lists(st.text(), min_size=1, unique=True),
+    )
+)
 def test_vocabularies_come_back(ids):
     vocabulary = Vocabulary.of(ids, "item")
-    assert storing.unpack_vocabulary("item", storing.pack_vocabulary(vocabulary)) == vocabulary
+    assert storage.unpack_vocabulary("item", storage.pack_vocabulary(vocabulary)) == vocabulary

@@ -1,0 +1,73 @@
+"""Everything that purerec writes, and how it is read back.
+
+    folders      a fitted model, split, checkpoint or run: `manifest.json` and `tensors.safetensors`. No pickle.
+    manifests    the marker of such a folder: its kind, format, files and checksums
+    structure    whether tensors have the shapes and values that the code which uses them relies on
+    packing      ids, strings and logs as tensors
+    snapshots    a folder's tensors in memory that several processes share
+    files        single files, devices and pipes
+    outputs      which outputs of a command would destroy its inputs or each other
+    swapping     how a finished folder takes the place of an old one, in one step
+    temporary    names for what is not finished, and what dead processes left under them
+    locks        one process at a time
+
+One rule for all of it: purerec replaces a folder only if it carries purerec's own marker of the same kind and nothing
+else, never an input, and writes through to whatever is not a regular file. What is being written has a temporary name
+until it is complete, so that a reader never sees half of it, whatever happens to the writer.
+"""
+
+from purerec.storage.files import open_output, write_file
+from purerec.storage.folders import (
+    Stored,
+    check_target,
+    new_folder,
+    read_folder,
+    remove_folder,
+    write_folder,
+)
+from purerec.storage.locks import locked
+from purerec.storage.manifests import FORMAT, HEAD, MANIFEST, TENSORS, read_manifest, write_manifest
+from purerec.storage.outputs import check_outputs
+from purerec.storage.packing import (
+    pack_interactions,
+    pack_strings,
+    pack_vocabulary,
+    unpack_interactions,
+    unpack_strings,
+    unpack_vocabulary,
+)
+from purerec.storage.snapshots import Snapshot, take_snapshot
+from purerec.storage.structure import Array, Layout, Part, Tensors, check_csr, check_layout
+
+__all__ = [
+    "FORMAT",
+    "HEAD",
+    "MANIFEST",
+    "TENSORS",
+    "Array",
+    "Layout",
+    "Part",
+    "Snapshot",
+    "Stored",
+    "Tensors",
+    "check_csr",
+    "check_layout",
+    "check_outputs",
+    "check_target",
+    "locked",
+    "new_folder",
+    "open_output",
+    "pack_interactions",
+    "pack_strings",
+    "pack_vocabulary",
+    "read_folder",
+    "read_manifest",
+    "remove_folder",
+    "take_snapshot",
+    "unpack_interactions",
+    "unpack_strings",
+    "unpack_vocabulary",
+    "write_file",
+    "write_folder",
+    "write_manifest",
+]

@@ -1,0 +1,89 @@
+"""Single files.
+
+A regular one is written under a temporary name and renamed when it is complete: whoever is interrupted leaves nothing
+behind, and an earlier file of that name stays until then. A link is kept, and what it points to is replaced. Devices,
+pipes, and the file that standard output goes to are written to as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from purerec.errors import StoreError
+from purerec.storage.paths import AnyPath, followed, status, sync_folder, umask, why
+from purerec.storage.temporary import temporary_file
+
+
+def write_file(path: AnyPath, content: str | bytes) -> Path:
+    """Write one file, making its folder if there is none."""
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write {target}: {why(error)}") from None
+    with open_output(target) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+    return target
+
+
+def check_file(path: AnyPath) -> None:
+    """Whether a file can be written here; to be asked before the work is done."""
+    found = _writable(path)
+    if found is None or stat.S_ISREG(found.st_mode):
+        try:
+            with temporary_file(followed(path).parent):
+                return
+        except OSError as error:
+            raise StoreError(f"cannot write {path}: {why(error)}") from None
+
+
+@contextmanager
+def open_output(path: AnyPath) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` at the end, if all went well."""
+    found = _writable(path)
+    try:
+        if found is not None and is_written_through(found):
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb") as file:
+                yield file
+            return
+        target = followed(path)
+        with temporary_file(target.parent) as (work, file):
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.chmod(work, 0o666 & ~umask() if found is None else stat.S_IMODE(found.st_mode))
+            file.close()
+            os.replace(work, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {why(error)}") from None
+
+
+def is_written_through(found: os.stat_result) -> bool:
+    """Whether something that exists is written to as it is, not replaced."""
+    return not stat.S_ISREG(found.st_mode) or _is_standard_stream(found)
+
+
+def _writable(path: AnyPath) -> os.stat_result | None:
+    found = status(path)
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        raise StoreError(f"{path} is a folder; give the name of a file")
+    if found is not None and not os.access(path, os.W_OK):
+        raise StoreError(f"cannot write {path}: you may not write to it; choose another file")
+    return found
+
+
+def _is_standard_stream(found: os.stat_result) -> bool:
+    """Such as /dev/stdout, also where the shell sends it to a file."""
+    for fd in (1, 2):
+        try:
+            if os.path.samestat(found, os.fstat(fd)):
+                return True
+        except OSError:  # closed
+            continue
+    return False

@@ -1,0 +1,168 @@
+"""Folders that hold a fitted model, a split, a checkpoint or a run: `manifest.json` and `tensors.safetensors`.
+
+A folder is written under a temporary name and takes its place when it is complete, so that a reader never sees half
+of it. The manifest has checksums of the tensors and of itself: a damaged or truncated folder is an error, not a wrong
+number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from purerec.errors import ConfigError, StoreError
+from purerec.storage.manifests import MANIFEST, TENSORS, marker, read_manifest, write_manifest, write_synced
+from purerec.storage.paths import AnyPath, followed, status, umask, why
+from purerec.storage.structure import Array, Tensors
+from purerec.storage.swapping import put_in_place, recover
+from purerec.storage.temporary import remove_leftovers, set_aside, temporary_folder
+
+_READS = 3
+"""How often a folder is read that is replaced while it is read"""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What was found in a folder."""
+
+    manifest: dict[str, Any]
+    tensors: Tensors
+
+
+def write_folder(
+    path: AnyPath,
+    *,
+    kind: str,
+    manifest: Mapping[str, Any],
+    tensors: Mapping[str, Array],
+    files: Mapping[str, bytes] | None = None,
+) -> Path:
+    """Write a complete folder, replacing an earlier one of the same kind; `files` are more of them, by plain name."""
+    from safetensors.numpy import save
+
+    for name in files or {}:
+        _check_name(name)
+    with new_folder(path, kind=kind) as work:
+        # Not ascontiguousarray, which would give a single number a dimension.
+        payload = save({name: np.asarray(array, order="C") for name, array in tensors.items()})
+        for name, content in {TENSORS: payload, **(files or {})}.items():
+            write_synced(work / name, content)
+        write_manifest(work, kind=kind, facts=manifest, tensors_sha256=hashlib.sha256(payload).hexdigest())
+    return Path(path)
+
+
+@contextmanager
+def new_folder(path: AnyPath, *, kind: str) -> Iterator[Path]:
+    """A folder with a temporary name, to be filled; at the end it takes the place of `path`, if all went well."""
+    check_target(path, kind=kind)
+    target = followed(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        recover(target)
+        with temporary_folder(target.parent) as work:
+            yield work
+            before = check_target(path, kind=kind)  # again: what is there now may have come meanwhile
+            work.chmod(0o777 & ~umask() if before is None else stat.S_IMODE(before.st_mode))
+            put_in_place(work, target)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {why(error)}; nothing was changed") from None
+
+
+def check_target(path: AnyPath, *, kind: str) -> os.stat_result | None:
+    """Whether a folder may be written here: only one of the same kind, with nothing else in it, is ever replaced."""
+    found = status(path)
+    if found is None:
+        return None
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreError(f"{path} is a file; choose another folder to save to")
+    try:
+        names = set(os.listdir(path))
+    except OSError as error:
+        raise StoreError(f"cannot look into {path}: {why(error)}; choose another folder") from None
+    if not names:
+        return found
+    known = marker(Path(path))
+    if known is None:
+        raise StoreError(f"{path} holds other files and is left as it is; choose a new or empty folder")
+    if known[0] != kind:
+        raise StoreError(f"{path} holds a {known[0]!r}, not a {kind!r}, and is left as it is; choose another folder")
+    if strange := names - known[1]:
+        raise StoreError(
+            f"{path} holds other files, such as {min(strange)!r}, and is left as it is; move them, or choose another "
+            "folder"
+        )
+    return found
+
+
+def remove_folder(path: AnyPath, *, kind: str) -> None:
+    """Remove a folder of ours, if there is one. It is gone in one step: half of it is never seen."""
+    if check_target(path, kind=kind) is None:
+        return
+    target = followed(path)
+    try:
+        set_aside(target)
+    except OSError as error:
+        raise StoreError(f"cannot remove {path}: {why(error)}") from None
+    remove_leftovers(target.parent)
+
+
+def read_folder(path: AnyPath, *, kind: str) -> Stored:
+    """Read a folder that `write_folder` wrote; anything else is a clear error."""
+    folder = followed(path)
+    if status(folder) is None:
+        recover_quietly(folder)
+    for left in reversed(range(_READS)):
+        before = status(folder)
+        try:
+            return _read(Path(path), kind)
+        except StoreError:
+            after = status(folder)
+            replaced = before is not None and after is not None and not os.path.samestat(before, after)
+            if not replaced or not left:
+                raise
+    raise AssertionError
+
+
+def _read(folder: Path, kind: str) -> Stored:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    manifest = read_manifest(folder, kind=kind)
+    try:
+        payload = (folder / TENSORS).read_bytes()
+    except OSError as error:
+        raise StoreError(f"{folder}: {TENSORS} cannot be read ({why(error)}); save the model again") from None
+    check_digest(folder, hashlib.sha256(payload).hexdigest(), manifest)
+    try:
+        return Stored(manifest, load(payload))
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{folder}: {TENSORS} is not readable ({error}); fit again") from None
+
+
+def recover_quietly(folder: Path) -> None:
+    """As `recover`; a reader that may not write finds what it finds."""
+    with suppress(OSError):
+        recover(folder)
+
+
+def check_digest(folder: Path, found: str, manifest: Mapping[str, Any]) -> None:
+    if found != manifest.get("tensors_sha256"):
+        raise StoreError(
+            f"{folder}: {TENSORS} is damaged or truncated (its checksum differs from the manifest's); "
+            "restore it from a copy or fit again"
+        )
+
+
+def _check_name(name: str) -> None:
+    if name in (MANIFEST, TENSORS):
+        raise ConfigError(f"{name!r} is written by purerec itself; give the file another name")
+    if name in ("", ".", "..") or set(name) & set("/\\\0:") or os.path.basename(name) != name:
+        raise ConfigError(f"{name!r} is not a plain file name; give one without a folder")

@@ -1,0 +1,76 @@
+"""Locks that the system lets go of when a process ends, however that happens."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from purerec.errors import StoreError
+from purerec.storage.paths import AnyPath, followed, why
+
+if sys.platform == "win32":
+
+    def try_lock(fd: int) -> bool | None:
+        """True: locked; False: somebody else has it; None: there are no locks here."""
+        return None
+
+else:
+    import fcntl
+
+    def try_lock(fd: int) -> bool | None:
+        """True: locked; False: somebody else has it; None: there are no locks here."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return None
+        return True
+
+
+@contextlib.contextmanager
+def locked(path: AnyPath) -> Iterator[None]:
+    """Let no other process that asks for it replace `path` meanwhile; an error if one is at it already.
+
+    The lock is a file beside the path, which goes with the lock. On a file system without locks nothing is locked.
+    """
+    target = followed(path)
+    name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]  # a name of its own may be too long
+    file = target.parent / f".purerec-{name}.lock"
+    fd = _acquire(file, target)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            file.unlink()
+        os.close(fd)
+
+
+def _acquire(file: Path, target: Path) -> int:
+    while True:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise StoreError(f"cannot write to {file.parent}: {why(error)}; choose another folder") from None
+        got = try_lock(fd)
+        if got is False:
+            os.close(fd)
+            raise StoreError(
+                f"another purerec process is writing {target}; wait until it is done, or choose another folder"
+            )
+        if got is None or is_at(file, fd):
+            return fd
+        os.close(fd)  # who had it before has just removed the file
+
+
+def is_at(path: Path, fd: int) -> bool:
+    """Whether an open file still has this name."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except OSError:
+        return False

@@ -1,0 +1,132 @@
+"""The marker of a folder that purerec wrote: `manifest.json`.
+
+    format             version of the folder format; a reader takes its own and older ones
+    kind               model, split, checkpoint, run or vectors
+    purerec            version of the package
+    files              the names of all files in the folder; it is replaced only if it holds no others
+    tensors_sha256     of tensors.safetensors, if there is such a file
+    manifest_sha256    of everything else in the manifest, as JSON with sorted keys and without spaces
+
+Format 1, the first, had neither `files` nor `manifest_sha256`, and is read without. From format 2 on a
+manifest without its checksum is an error, like one with a wrong checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from purerec.errors import ConfigError, StoreError
+from purerec.storage.paths import AnyPath, status, why
+
+FORMAT = 2
+"""Version of the folder format"""
+MANIFEST, TENSORS = "manifest.json", "tensors.safetensors"
+HEAD = ("format", "kind", "purerec", "files", "tensors_sha256", "manifest_sha256")
+"""Names in a manifest that are not free for facts"""
+
+_FILES_OF_FORMAT_1 = {MANIFEST, TENSORS, "report.html", "items.parquet", "users.parquet", "items.usearch"}
+_DEPTH = 32
+"""Lists and tables in a manifest are nested no deeper; whoever walks through it later may be recursive"""
+
+
+def write_manifest(folder: Path, *, kind: str, facts: Mapping[str, Any], tensors_sha256: str | None = None) -> None:
+    """Complete a folder that holds everything else."""
+    from purerec import __version__
+
+    if taken := set(HEAD) & set(facts):
+        raise ConfigError(f"{min(taken)!r} has a meaning of its own in a manifest; give that fact another name")
+    head = {
+        "format": FORMAT,
+        "kind": kind,
+        "purerec": __version__,
+        "files": sorted({MANIFEST, *os.listdir(folder)}),
+        **({} if tensors_sha256 is None else {"tensors_sha256": tensors_sha256}),
+        **facts,
+    }
+    head = json.loads(json.dumps(head))  # as it will be read
+    head["manifest_sha256"] = manifest_digest(head)
+    # What UTF-8 cannot say (a file name in another encoding) becomes an escape that JSON has too.
+    content = (json.dumps(head, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+    write_synced(folder / MANIFEST, content)
+
+
+def manifest_digest(manifest: Mapping[str, Any]) -> str:
+    """The checksum of all but itself."""
+    rest = {name: value for name, value in manifest.items() if name != "manifest_sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def read_manifest(path: AnyPath, *, kind: str) -> dict[str, Any]:
+    """The manifest of a folder, checked for kind, format and damage."""
+    folder = Path(path)
+    found = status(folder)
+    if found is None or not folder.is_dir():
+        what = "does not exist" if found is None else "is not a folder"
+        raise StoreError(f"{folder} {what}; give a folder written by `purerec fit --out` or model.save()")
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreError(f"{folder} has no {MANIFEST}: it is not a purerec folder, or only half of one") from None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder}: {MANIFEST} is damaged ({why(error)})") from None
+    except RecursionError:
+        raise StoreError(f"{folder}: {MANIFEST} is damaged (it is nested too deeply)") from None
+    if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
+        raise StoreError(f"{folder}: {MANIFEST} was not written by purerec")
+    if _depth(manifest) > _DEPTH:
+        raise StoreError(f"{folder}: {MANIFEST} is damaged (it is nested too deeply)")
+    if manifest["format"] > FORMAT:
+        raise StoreError(
+            f"{folder} has format {manifest['format']}, written by purerec {manifest.get('purerec')}; "
+            f"this version reads up to {FORMAT}: upgrade purerec"
+        )
+    if manifest.get("kind") != kind:
+        raise StoreError(f"{folder} holds a {manifest.get('kind')!r}, not a {kind!r}")
+    has_digest = manifest["format"] > 1 or "manifest_sha256" in manifest
+    if has_digest and manifest.get("manifest_sha256") != manifest_digest(manifest):
+        raise StoreError(
+            f"{folder}: {MANIFEST} is damaged (its checksum differs from what it holds); "
+            "restore it from a copy or fit again"
+        )
+    return manifest
+
+
+def marker(folder: Path) -> tuple[str, set[str]] | None:
+    """The kind of a folder of ours, damaged or not, and the files that belong to it; None: it is not ours."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int) or "purerec" not in manifest:
+        return None
+    files, kind = manifest.get("files"), manifest.get("kind")
+    if not isinstance(kind, str):
+        return None
+    if isinstance(files, list):
+        return kind, {MANIFEST, *(name for name in files if isinstance(name, str))}
+    return kind, _FILES_OF_FORMAT_1
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level and depth <= _DEPTH:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return depth

@@ -1,0 +1,48 @@
+"""Which outputs of a command would destroy its inputs, or each other."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from purerec.errors import ConfigError
+from purerec.storage.files import is_written_through
+from purerec.storage.paths import AnyPath, followed, status
+
+
+def check_outputs(outputs: Mapping[str, AnyPath | None], inputs: Mapping[str, AnyPath | None]) -> None:
+    """An error if an output is an input or another output, by whatever name, or lies in a folder that is one.
+
+    Keys are what the person calls them, such as --log. Of two folders, one may replace the other: whether it is of
+    the same kind is looked at when it is written. Devices and pipes can be written to by all.
+    """
+    given = {name: path for name, path in outputs.items() if path is not None}
+    read = {name: path for name, path in inputs.items() if path is not None and status(path) is not None}
+    for number, (name, path) in enumerate(given.items()):
+        others = read | dict(list(given.items())[:number])
+        for other, taken in others.items():
+            if _is_same(path, taken) and not (_is_folder(path) and _is_folder(taken)):
+                raise ConfigError(f"{name} {path} is {other} itself and would overwrite it; choose another path")
+            if _is_inside(path, taken) and (_is_folder(taken) or other in given):
+                raise ConfigError(f"{name} {path} is inside {other} {taken}; choose a path outside of it")
+            if other in given and _is_inside(taken, path):
+                raise ConfigError(f"{other} {taken} is inside {name} {path}; choose a path outside of it")
+
+
+def _is_same(one: AnyPath, other: AnyPath) -> bool:
+    found, known = status(one), status(other)
+    if found is not None and known is not None:
+        return os.path.samestat(found, known) and not (is_written_through(found) and not _is_folder(one))
+    return followed(one) == followed(other)
+
+
+def _is_folder(path: AnyPath) -> bool:
+    found = status(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def _is_inside(path: AnyPath, folder: AnyPath) -> bool:
+    outer: Path = followed(folder)
+    return outer in followed(path).parents

@@ -1,0 +1,96 @@
+"""Whether tensors have the shapes and values that the code which uses them relies on.
+
+A checksum says that a file is what was written, not that it makes sense. Compiled code does not look at its indices:
+what is not checked here would be read from anywhere in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.errors import StoreError
+
+Array = npt.NDArray[Any]
+Tensors = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a tensor must look like."""
+
+    shape: tuple[int | str, ...]
+    """Numbers, or names of sizes; '2*dim' is twice as many. A size that nobody gives is that of the first tensor."""
+    dtype: type[np.generic] = np.float32
+
+
+Layout = Mapping[str, Part]
+
+
+def check_layout(tensors: Mapping[str, Array], layout: Layout, sizes: Mapping[str, int]) -> None:
+    """An error unless there are exactly the tensors of the layout, of these shapes, and every float is finite."""
+    if odd := sorted(set(layout) ^ set(tensors)):
+        what = "is missing" if odd[0] in layout else "is not known"
+        raise StoreError(f"tensor {odd[0]!r} {what}")
+    known = dict(sizes)
+    for name, part in layout.items():
+        check_part(name, tensors[name], part, known)
+
+
+def check_part(name: str, array: Array, part: Part, sizes: dict[str, int]) -> None:
+    """One tensor; sizes that were not known before are added."""
+    if array.dtype != part.dtype:
+        raise StoreError(f"tensor {name!r} has {array.dtype} numbers, not {np.dtype(part.dtype)}")
+    if array.ndim == len(part.shape):
+        for size, found in zip(part.shape, array.shape, strict=True):
+            if isinstance(size, str) and "*" not in size:
+                sizes.setdefault(size, found)
+    expected = tuple(_size(size, sizes) for size in part.shape)
+    if array.shape != expected:
+        raise StoreError(f"tensor {name!r} has shape {array.shape}, not {expected}")
+    check_finite(name, array)
+
+
+def _size(size: int | str, sizes: Mapping[str, int]) -> int | None:
+    if isinstance(size, int):
+        return size
+    times, _, name = size.rpartition("*")
+    found = sizes.get(name)
+    return None if found is None else int(times or 1) * found
+
+
+def check_finite(name: str, array: Array) -> None:
+    # By the extremes, which NaN gets into, and which need no memory of the size of the array.
+    if array.dtype.kind == "f" and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+        raise StoreError(f"tensor {name!r} has numbers that are not finite")
+
+
+def check_csr(name: str, indptr: Array, indices: Array, shape: tuple[int, int], *, unique: bool = True) -> None:
+    """Compressed rows: starts from 0 to the number of pairs, columns in bounds; sorted and unique, if so asked."""
+    check_part(f"{name} starts", indptr, Part((shape[0] + 1,), np.int64), {})
+    check_part(f"{name} columns", indices, Part((len(indices),), np.int32), {})
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        raise StoreError(f"the rows of {name} do not rise from 0 to {len(indices)}")
+    check_below(name, indices, shape[1])
+    if unique and len(indices) > 1:
+        rising = indices[1:] > indices[:-1]
+        rising[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = True  # from one row to the next
+        if not rising.all():
+            raise StoreError(f"the columns of {name} are not sorted, or repeat")
+
+
+def check_below(name: str, indices: Array, end: int) -> None:
+    """Indices from 0 to `end`, without it."""
+    if indices.size and not (indices.min() >= 0 and indices.max() < end):
+        raise StoreError(f"{name} has indices that are not from 0 to {end - 1}")
+
+
+def check_sequence(name: str, array: Array, dtype: type[np.generic], n: int | None = None) -> None:
+    """One dimension, of this type and (if given) length."""
+    if array.ndim != 1:
+        raise StoreError(f"tensor {name!r} has {array.ndim} dimensions, not one")
+    check_part(name, array, Part((len(array) if n is None else n,), dtype), {})

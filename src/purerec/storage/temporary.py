@@ -1,0 +1,117 @@
+"""Names for what is being written, and what dead processes left under them.
+
+Whoever writes holds a lock on it. What has such a name and no lock belongs to nobody any more, and is removed by the
+next who writes beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from purerec.storage.locks import is_at, try_lock
+
+_PREFIX, _SUFFIX = ".purerec-", ".partial"
+_NAME = re.compile(r"\.purerec-\w{8}\.partial")
+
+
+@contextlib.contextmanager
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    """A new folder, which is removed at the end with all that it then holds, unless it has got another name."""
+    remove_leftovers(parent)
+    path, fd = _claimed(lambda: _folder(parent))
+    try:
+        yield path
+    finally:
+        _remove(path)
+        if fd is not None:
+            os.close(fd)
+
+
+@contextlib.contextmanager
+def temporary_file(parent: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """A new file, open for writing, which is removed at the end unless it has got another name."""
+    remove_leftovers(parent)
+    path, fd = _claimed(lambda: _file(parent))
+    file = os.fdopen(fd, "wb") if fd is not None else path.open("wb")
+    try:
+        yield path, file
+    finally:
+        try:
+            file.close()
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def set_aside(path: Path) -> Path:
+    """Give a folder that is to be removed a temporary name, in one step."""
+    aside = _new_name(path.parent)
+    os.rename(path, aside)  # onto an empty folder
+    return aside
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Remove what dead processes left in a folder. What cannot be looked at or removed stays."""
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if _NAME.fullmatch(entry.name):
+                with abandoned(Path(entry.path)) as is_abandoned:
+                    if is_abandoned:
+                        _remove(Path(entry.path))
+
+
+@contextlib.contextmanager
+def abandoned(path: Path) -> Iterator[bool]:
+    """Whether no living process holds this; if so, it is held here meanwhile. Without locks nobody can tell: no."""
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        yield False
+        return
+    try:
+        yield try_lock(fd) is True
+    finally:
+        os.close(fd)
+
+
+def _claimed(make: Callable[[], tuple[Path, int | None]]) -> tuple[Path, int | None]:
+    """What was made, with a lock on it. Whoever cleans up may be quicker than the lock: then another is made."""
+    while True:
+        path, fd = make()
+        if fd is None:
+            return path, None
+        if try_lock(fd) is not False and is_at(path, fd):
+            return path, fd
+        os.close(fd)
+        _remove(path)
+
+
+def _new_name(parent: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=_PREFIX, suffix=_SUFFIX, dir=parent))
+
+
+def _folder(parent: Path) -> tuple[Path, int | None]:
+    path = _new_name(parent)
+    try:
+        return path, os.open(path, os.O_RDONLY)
+    except OSError:  # Windows opens no folders
+        return path, None
+
+
+def _file(parent: Path) -> tuple[Path, int | None]:
+    fd, name = tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=parent)
+    return Path(name), fd
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
