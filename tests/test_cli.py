@@ -132,7 +132,7 @@ def test_compare_with_settings_for_those_that_have_them(clicks, tmp_path):
         (["recommend", "MODEL"], "one of --user ID"),
         (["recommend", "nowhere", "--user", "u1"], "does not exist"),
         (["recommend", "MODEL", "--user", "u1", "-k", "0"], "k must be at least 1"),
-        (["fit", "DATA", "--model", "itempop", "--out", "DATA"], "is a file"),
+        (["fit", "DATA", "--model", "itempop", "--out", "DATA"], "is DATA itself"),
         (["compare", "DATA", "--models", "itempop,magic"], "there is no model 'magic'"),
         (["compare", "DATA", "--models", "itempop,ease", "--set", "dim=3"], "has a setting 'dim'"),
         (["compare", "DATA", "--models", "pure,ease", "--set", "dim=x"], "dim"),

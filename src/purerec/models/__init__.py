@@ -66,6 +66,6 @@ def load_model(path: str | os.PathLike[str]) -> Recommender:
 def restore_model(stored: Stored, where: str) -> Recommender:
     """A model from what was found in its folder; `where` names the folder in errors."""
     name = stored.manifest.get("model")
-    if name not in REGISTRY:
+    if not isinstance(name, str) or name not in REGISTRY:
         raise StoreError(f"{where} holds a model {name!r} that this version does not know: upgrade purerec")
     return model_class(name)._from_stored(stored, where)

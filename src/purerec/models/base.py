@@ -156,18 +156,15 @@ class Recommender(Usable):
     def save(self, path: str | os.PathLike[str], *, files: Mapping[str, bytes] | None = None, **facts: Any) -> Path:
         """Write the fitted model to a folder; `facts` (such as metrics) go into its manifest."""
         self._need_fit()
+        own = {"model": self.name, "config": self.config.model_dump(mode="json"), "fitted_on": self.fitted_on}
+        if taken := (own | self._facts()).keys() & facts:
+            raise ConfigError(f"{min(taken)!r} has a meaning of its own in a manifest; give that fact another name")
         tensors = {f"model.{name}": array for name, array in self._state().items()}
         tensors |= storage.pack_vocabulary(self.users) | storage.pack_vocabulary(self.items)
         tensors |= {"seen.indptr": self._seen.indptr, "seen.indices": self._seen.indices}
         if self._labels is not None:
             tensors |= storage.pack_strings("item.labels", self._labels)
-        manifest = {
-            "model": self.name,
-            "config": self.config.model_dump(mode="json"),
-            "fitted_on": self.fitted_on,
-            **self._facts(),
-            **facts,
-        }
+        manifest = {**own, **self._facts(), **facts}
         return storage.write_folder(path, kind="model", manifest=manifest, tensors=tensors, files=files)
 
     def _facts(self) -> dict[str, Any]:

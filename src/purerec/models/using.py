@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from purerec.errors import ConfigError, DataError
+from purerec.errors import ConfigError, DataError, ScoreError
 from purerec.explaining import Explanation, Person, explanation
 from purerec.interactions import F32, I32, I64, Csr
 from purerec.models.folding import Folding
@@ -300,7 +301,8 @@ class Usable(ABC):
         key = person.item_idx.tobytes(), person.vector.tobytes()
         last = self._made.get("parts")
         if last is None or last[0] != key:
-            last = self._made["parts"] = key, folding.parts(person.item_idx, person.vector)
+            with _computable(self.name):
+                last = self._made["parts"] = key, folding.parts(person.item_idx, person.vector)
         found: F32 | None = last[1]
         return found
 
@@ -366,7 +368,8 @@ class Usable(ABC):
     def fold_in(self, item_idx: I32) -> F32 | None:
         """(dim,) the vector of a new person; None without one, or without a history."""
         folding = self._once("folding", self._folding) if len(item_idx) else None
-        return None if folding is None else folding.vector(item_idx)
+        with _computable(self.name):
+            return None if folding is None else folding.vector(item_idx)
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
         """Something that depends on the fitted state only. Two threads at worst make it twice."""
@@ -385,6 +388,15 @@ class _Scorer:
 
     def factors(self) -> Factors | None:
         return self.parts
+
+
+@contextmanager
+def _computable(name: str) -> Iterator[None]:
+    """Parameters that ran away, or come from a folder that makes no sense, may have no solution."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise ScoreError(f"{name} has parameters that cannot be computed with ({error}); fit it again") from None
 
 
 def _listed(ids: Iterable[Id] | Id) -> list[Id]:

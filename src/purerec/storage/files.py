@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -48,7 +49,7 @@ def open_output(path: AnyPath) -> Iterator[BinaryIO]:
     found = _writable(path)
     try:
         if found is not None and is_written_through(found):
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb") as file:
+            with _as_it_is(path, found) as file:
                 yield file
             return
         target = followed(path)
@@ -66,7 +67,15 @@ def open_output(path: AnyPath) -> Iterator[BinaryIO]:
 
 def is_written_through(found: os.stat_result) -> bool:
     """Whether something that exists is written to as it is, not replaced."""
-    return not stat.S_ISREG(found.st_mode) or _is_standard_stream(found)
+    return not stat.S_ISREG(found.st_mode) or _standard_stream(found) is not None
+
+
+def _as_it_is(path: AnyPath, found: os.stat_result) -> BinaryIO:
+    fd = _standard_stream(found)
+    if fd is None:
+        return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb")
+    sys.stdout.flush()  # what was said before comes before
+    return os.fdopen(os.dup(fd), "wb")
 
 
 def _writable(path: AnyPath) -> os.stat_result | None:
@@ -78,12 +87,10 @@ def _writable(path: AnyPath) -> os.stat_result | None:
     return found
 
 
-def _is_standard_stream(found: os.stat_result) -> bool:
-    """Such as /dev/stdout, also where the shell sends it to a file."""
+def _standard_stream(found: os.stat_result) -> int | None:
+    """The number of standard output or error, if it is one: /dev/stdout, also where the shell sends it to a file."""
     for fd in (1, 2):
-        try:
+        with suppress(OSError):  # closed
             if os.path.samestat(found, os.fstat(fd)):
-                return True
-        except OSError:  # closed
-            continue
-    return False
+                return fd
+    return None

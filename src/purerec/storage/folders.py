@@ -104,9 +104,10 @@ def check_target(path: AnyPath, *, kind: str) -> os.stat_result | None:
 
 def remove_folder(path: AnyPath, *, kind: str) -> None:
     """Remove a folder of ours, if there is one. It is gone in one step: half of it is never seen."""
+    target = followed(path)
+    recover_quietly(target)
     if check_target(path, kind=kind) is None:
         return
-    target = followed(path)
     try:
         set_aside(target)
     except OSError as error:

@@ -1,0 +1,226 @@
+"""Damaged folders, and folders that make no sense though their checksums match: an error in words, never a crash."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import purerec as pr
+from conftest import checkerboard
+from purerec.errors import StoreError
+from purerec.experiments import Plan, RunStore, compare_models
+from purerec.models import REGISTRY, load_model, make_model
+from purerec.splitting import load_split, save_split, split
+from purerec.storage import HEAD, read_folder, read_manifest, take_snapshot, write_folder
+from purerec.storage.manifests import manifest_digest
+
+SETTINGS = {
+    "pure": [{}, {"scorer": "gmf"}, {"scorer": "bilinear"}, {"scorer": "mlp"}],
+    "cfgan": [{}, {"based": "user"}],
+}
+
+
+def log():
+    """With text ids and titles, so that there are strings to damage."""
+    board = checkerboard(12)
+    users, items = (
+        ids.take(idx).cast(str) for ids, idx in ((board.users, board.user_idx), (board.items, board.item_idx))
+    )
+    return pr.Interactions.from_columns(users, items).with_labels({str(n): f"Ünit {n}" for n in range(9)})
+
+
+def quick(name, **settings):
+    fields = type(make_model(name).config).model_fields
+    short = {"epochs": 2, "pretrain_epochs": 1}
+    return make_model(name, **{k: v for k, v in short.items() if k in fields}, **settings)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    place, data = tmp_path_factory.mktemp("models"), log()
+    for name in REGISTRY:
+        for n, settings in enumerate(SETTINGS.get(name, [{}])):
+            quick(name, **settings).fit(data).save(place / f"{name}{n or ''}")
+    return place
+
+
+@pytest.mark.slow
+def test_senseless_folders_never_crash(folders):
+    script = Path(__file__).with_name("damage.py")
+    command = [sys.executable, script, folders, "0", "60"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 0, done.stdout[-200:] + done.stderr[-2000:]
+    loaded, refused = (int(word) for word in done.stdout.splitlines()[-1].split() if word.isdigit())
+    assert loaded > 20
+    assert refused > 300
+
+
+def test_what_every_model_writes_has_the_layout_it_declares(folders):
+    for folder in folders.iterdir():
+        model = load_model(folder)
+        state = model._state()
+        assert set(state) == set(model._layout())
+        for name, part in model._layout().items():
+            assert state[name].dtype == part.dtype, (folder.name, name)
+            assert state[name].ndim == len(part.shape), (folder.name, name)
+
+
+def rewritten(folder, place, change, kind="model"):
+    stored = read_folder(folder, kind=kind)
+    facts = {name: value for name, value in stored.manifest.items() if name not in HEAD}
+    tensors = {name: array.copy() for name, array in stored.tensors.items()}
+    change(facts, tensors)
+    return write_folder(place, kind=kind, manifest=facts, tensors=tensors)
+
+
+def put(name, where, value):
+    def change(facts, tensors):
+        tensors[name][where] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("seen.indptr", 3, 10**12), "rows of seen"),
+        (put("seen.indptr", 0, 1), "rows of seen"),
+        (put("seen.indices", 0, 10**6), "seen has indices"),
+        (put("seen.indices", 0, -1), "seen has indices"),
+        (put("seen.indices", 1, 0), "sorted, or repeat"),
+        (put("user.ids.ends", 2, 10**12), "ends of user.ids"),
+        (put("user.ids.ends", 0, -1), "ends of user.ids"),
+        (put("item.ids.bytes", 0, 255), "not UTF-8"),
+        (put("item.ids.bytes", 0, ord("1")), "repeat"),
+        (put("model.user", (0, 0), np.nan), "not finite"),
+        (lambda f, t: t.update({"model.item": t["model.item"][:-1]}), "shape"),
+        (lambda f, t: t.update({"model.item": t["model.item"].astype(np.float64)}), "float64 numbers"),
+        (lambda f, t: t.pop("model.item_bias"), "missing"),
+        (lambda f, t: f.update(fitted_on={**f["fitted_on"], "positives": "many"}), "positives"),
+        (lambda f, t: f.update(config=[]), "does not fit"),
+    ],
+)
+def test_tensors_that_make_no_sense(folders, tmp_path, change, message):
+    folder = rewritten(folders / "bpr", tmp_path / "m", change)
+    with pytest.raises(StoreError, match=message):
+        load_model(folder)
+
+
+# ---------------------------------------------------------------------- the manifest
+
+
+def test_every_bit_of_the_manifest_counts(folders, tmp_path):
+    folder = Path(shutil.copytree(folders / "pure", tmp_path / "m"))
+    path = folder / "manifest.json"
+    raw = path.read_bytes()
+    before = read_manifest(folder, kind="model")
+    rng = np.random.default_rng(0)
+    for at in rng.choice(len(raw), 200, replace=False):
+        damaged = bytearray(raw)
+        damaged[at] ^= 1 << rng.integers(7)
+        path.write_bytes(damaged)
+        try:
+            assert read_manifest(folder, kind="model") == before  # a space that became another one
+        except StoreError:
+            continue
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m["config"].update(prior=0.3),
+        lambda m: m["fitted_on"].update(positive_rating=3.0),
+        lambda m: m.pop("manifest_sha256"),
+        lambda m: m.update(manifest_sha256=None),
+        lambda m: m.update(format=1),  # which needs no checksum, but this has one
+    ],
+)
+def test_a_changed_manifest_is_damaged(folders, tmp_path, change):
+    folder = Path(shutil.copytree(folders / "pure", tmp_path / "m"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    change(manifest)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    for use in (load_model, lambda f: take_snapshot(f, kind="model")):
+        with pytest.raises(StoreError, match="checksum differs"):
+            use(folder)
+
+
+def test_folders_of_format_1_are_read(folders, tmp_path):
+    """As every version up to format 2 wrote them: no list of files, no checksum of the manifest."""
+    for original in sorted(folders.iterdir()):
+        folder = Path(shutil.copytree(original, tmp_path / original.name))
+        manifest = json.loads((folder / "manifest.json").read_text())
+        for name in ("files", "manifest_sha256"):
+            del manifest[name]
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "format": 1}))
+        model = load_model(folder)
+        assert model.recommend(["1"], k=3).equals(load_model(original).recommend(["1"], k=3))
+        model.save(folder)  # may be replaced, and then is of today's format
+        assert json.loads((folder / "manifest.json").read_text())["format"] == 2
+
+
+@pytest.mark.parametrize("depth", [40, 900, 100_000])
+@pytest.mark.parametrize("signed", [True, False])
+def test_deep_manifests(folders, tmp_path, depth, signed):
+    folder = Path(shutil.copytree(folders / "itempop", tmp_path / "m"))
+    manifest = json.loads((folder / "manifest.json").read_text()) | {"format": 1}
+    del manifest["manifest_sha256"]
+    if signed and depth < 100:
+        inner: list[object] = []
+        for _ in range(depth):
+            inner = [inner]
+        manifest["manifest_sha256"] = manifest_digest(manifest | {"deep": inner})
+    text = json.dumps(manifest)
+    (folder / "manifest.json").write_text(text[:-1] + ', "deep": ' + "[" * depth + "]" * depth + "}")
+    for use in (load_model, lambda f: take_snapshot(f, kind="model")):
+        with pytest.raises(StoreError, match="nested too deeply"):
+            use(folder)
+
+
+# ---------------------------------------------------------------------- other kinds of folders
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("log.user", 0, 10**6),
+        put("log.item", 0, -1),
+        lambda f, t: t.update({"log.item": t["log.item"][:-1]}),
+        lambda f, t: f.update(sizes=[1, 1]),
+        lambda f, t: f.update(sizes=[-1, 1, 2]),
+        lambda f, t: f.update(sizes="x"),
+        lambda f, t: f["data"].update(time_unit="y"),
+        lambda f, t: f["data"].update(positive_rating="x"),
+        lambda f, t: f.pop("data"),
+        lambda f, t: t.pop("log.user"),
+        put("log.item", slice(None), 0),
+    ],
+)
+def test_splits_that_make_no_sense(tmp_path, change):
+    folder = save_split(split(log(), "ratio"), tmp_path / "s")
+    with pytest.raises(StoreError, match="makes no sense"):
+        load_split(rewritten(folder, tmp_path / "t", change, kind="split"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f, t: t.update(user_idx=t["user_idx"][:-1]),
+        lambda f, t: f["evaluation"].pop("metrics"),
+        lambda f, t: f.update(result=None),
+        lambda f, t: t.update(user_idx=t["user_idx"].astype(np.float64)),
+    ],
+)
+def test_runs_that_make_no_sense(tmp_path, change):
+    store = RunStore(tmp_path / "runs")
+    parts = split(log(), "ratio")
+    compare_models(parts, [Plan("itempop", "itempop")], seeds=1, store=store)
+    (folder,) = (tmp_path / "runs").iterdir()
+    rewritten(folder, folder, change, kind="run")
+    with pytest.raises(StoreError, match="makes no sense"):
+        compare_models(parts, [Plan("itempop", "itempop")], seeds=1, store=store)
