@@ -64,7 +64,7 @@ LAYERS = [
     },
     {"metrics", "scoring", "ranking", "engines"},
     {"entries", "downloading", "fetching", "catalog", "theory", "validating", "evaluating"},
-    {"comparing", "training", "reporting", "results"},
+    {"comparing", "telling", "training", "reporting", "results"},
     {"explaining", "models"},
     {"exporting", "update_quality"},
     {"experiments", "folding_quality", "reproducing", "judging", "studies", "tuned", "tuning", "serving", "console"},

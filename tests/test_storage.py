@@ -1,4 +1,9 @@
 import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -8,7 +13,8 @@ from hypothesis import strategies as st
 
 from purerec import storage
 from purerec.errors import StoreError
-from purerec.storage import manifests
+from purerec.models import load_model
+from purerec.storage import manifests, swapping
 from purerec.vocabulary import Vocabulary
 
 
@@ -96,6 +102,8 @@ def edit(**changes):
         (lambda f: (f / storage.MANIFEST).write_text("[]"), "not written by purerec"),
         (edit(format=99), "upgrade purerec"),
         (edit(kind="split"), "holds a 'split', not a 'model'"),
+        (edit(title="B"), "checksum differs"),
+        (edit(manifest_sha256=None), "checksum differs"),
     ],
 )
 def test_damage_is_an_error_and_never_a_wrong_number(tmp_path, damage, message):
@@ -125,3 +133,76 @@ def test_strings_come_back(values):
 def test_vocabularies_come_back(ids):
     vocabulary = Vocabulary.of(ids, "item")
     assert storage.unpack_vocabulary("item", storage.pack_vocabulary(vocabulary)) == vocabulary
+
+
+# ---------------------------------------------------------------------- what others are doing meanwhile
+
+WRITING = """
+import sys, time
+from pathlib import Path
+from purerec.storage import new_folder, open_output
+with new_folder(sys.argv[1] + "/m", kind="model") as work, open_output(sys.argv[1] + "/f") as file:
+    (work / "half").write_text("x")
+    print(flush=True)
+    time.sleep(99)
+"""
+
+
+def test_leftovers_of_dead_writers_go_and_those_of_living_ones_stay(tmp_path):
+    writer = subprocess.Popen([sys.executable, "-c", WRITING, tmp_path], stdout=subprocess.PIPE, env=os.environ)
+    writer.stdout.readline()
+    save(tmp_path / "other")
+    assert len(list(tmp_path.glob(".purerec-*"))) == 2
+    writer.kill()
+    writer.wait()
+    writer.stdout.close()
+    (tmp_path / ".purerec-notours").mkdir()
+    save(tmp_path / "other")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".purerec-notours", "other"]
+
+
+def test_a_reader_never_sees_half_a_folder(tmp_path):
+    save(tmp_path / "m", n=0)
+    stop = threading.Event()
+
+    def replace():
+        n = 0
+        while not stop.is_set():
+            n += 1
+            storage.write_folder(tmp_path / "m", kind="model", manifest={"n": n}, tensors={"a": np.full(99, n)})
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    try:
+        for _ in range(50):
+            stored = storage.read_folder(tmp_path / "m", kind="model")
+            assert len(set(stored.tensors["a"].tolist())) == 1 or stored.manifest["n"] == 0
+            assert stored.manifest["n"] in (0, stored.tensors["a"][0])
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_without_an_exchange_of_names_a_folder_is_put_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(swapping, "exchange", lambda one, other: False)
+    save(tmp_path / "m", n=1)
+    save(tmp_path / "m", n=2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
+    (tmp_path / "m").rename(swapping._aside(tmp_path / "m"))  # where a kill between the two steps leaves it
+    for read in (storage.read_folder, storage.take_snapshot):
+        found = read(tmp_path / "m", kind="model")
+        assert found.manifest["n"] == 2
+    found.close()
+    (tmp_path / "m").rename(swapping._aside(tmp_path / "m"))
+    storage.check_target(tmp_path / "m", kind="model")
+    save(tmp_path / "m", n=3)
+    assert storage.read_manifest(tmp_path / "m", kind="model")["n"] == 3
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
+
+
+def test_a_model_folder_of_the_first_release():
+    """Written by the code before format 2; its scores are what that code had."""
+    model = load_model(Path(__file__).parent / "fixtures" / "model-format-1")
+    expected = [-0.0024574, 0.01001406, -0.00187775, 0.05630706, -0.07294443, 0.00127738]
+    np.testing.assert_allclose(model.score([0])[0], expected, rtol=1e-5)
+    assert model.recommend([0], k=3)["item"].to_list() == [3, 1, 5]

@@ -4,12 +4,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from purerec.errors import ConfigError, DivergedError, StoreError
-from purerec.storage import read_manifest
+from purerec.storage import HEAD, read_folder, read_manifest, write_folder
 from purerec.training import History, Run, train
 
 
@@ -146,6 +147,62 @@ def test_log_is_json_lines_and_goes_on_when_resumed(tmp_path):
     assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == list(range(8))
     with pytest.raises(ConfigError, match="cannot write the log"):
         go(Walk(), run=Run(log=tmp_path))
+
+
+def test_the_log_of_a_killed_run_has_every_epoch_once(tmp_path):
+    log, options = tmp_path / "log.jsonl", {"checkpoint": tmp_path / "c", "checkpoint_epochs": 3}
+
+    def crash(record):
+        if record["epoch"] == 7:
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError):
+        go(Walk(), run=Run(log=log, callbacks=(crash,), **options))
+    assert log.read_text().count("\n") == 8  # two more than the checkpoint knows of
+    log.write_text(log.read_text() + '{"epoch": 8, "lo')
+    go(Walk(), run=Run(log=log, resume=True, **options))
+    assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == list(range(20))
+    whole = tmp_path / "whole.jsonl"
+    go(Walk(), run=Run(log=whole))
+    lines = [[json.loads(line)["loss"] for line in path.read_text().splitlines()] for path in (log, whole)]
+    assert lines[0] == lines[1]
+
+
+def test_a_log_that_cannot_be_written_to_ends_the_run_in_words():
+    with pytest.raises(StoreError, match="cannot write the log /dev/full: No space left"):
+        go(Walk(), run=Run(log=Path("/dev/full")))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda facts, tensors: tensors.update({"now.x": np.zeros(2)}),
+        lambda facts, tensors: tensors.update({"now.x": np.zeros(1, np.float32)}),
+        lambda facts, tensors: tensors.update({"now.x": np.array([np.nan])}),
+        lambda facts, tensors: tensors.update({"now.y": np.zeros(1)}),
+        lambda facts, tensors: tensors.pop("now.steps"),
+        lambda facts, tensors: tensors.update({"best.x": np.zeros(1)}),
+        lambda facts, tensors: facts.update(next_epoch=99),
+        lambda facts, tensors: facts.update(next_epoch=-1),
+        lambda facts, tensors: facts.update(next_epoch="x"),
+        lambda facts, tensors: facts.update(records=None),
+        lambda facts, tensors: facts.update(records=[1] * 20),
+        lambda facts, tensors: facts.update(best_epoch=99),
+        lambda facts, tensors: facts.update(identity=[]),
+        lambda facts, tensors: facts.pop("stopped"),
+    ],
+)
+def test_a_checkpoint_that_makes_no_sense_is_refused(tmp_path, change):
+    options = Run(checkpoint=tmp_path / "c", checkpoint_epochs=19, resume=True)
+    go(Walk(), run=options)
+    stored = read_folder(tmp_path / "c", kind="checkpoint")
+    facts = {name: value for name, value in stored.manifest.items() if name not in HEAD}
+    tensors = dict(stored.tensors)
+    change(facts, tensors)
+    write_folder(tmp_path / "c", kind="checkpoint", manifest=facts, tensors=tensors)
+    with pytest.raises(StoreError, match="makes no sense"):
+        go(Walk(), run=options)
+    go(Walk(), run=Run(checkpoint=tmp_path / "c"))  # starts anew
 
 
 def test_progress_goes_to_standard_error(capsys):

@@ -1,4 +1,4 @@
-"""How a fit is run: epochs, validation, early stopping, limits, checkpoints, progress. No model maths.
+"""How a fit is run: epochs, validation, early stopping, limits, checkpoints. No model maths.
 
 A model hands over a `Game`: something that can train one epoch, tell its state as arrays and take it back. The
 loop here does the rest. A resumed run ends in the same bits as one that was never stopped, because the state is
@@ -12,8 +12,8 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec import storage
-from purerec.errors import ConfigError, DivergedError, MissingExtraError, StoreError
+from purerec.errors import DivergedError, StoreError
+from purerec.telling import log, progress
 
 State = dict[str, npt.NDArray[Any]]
 Record = dict[str, Any]
@@ -129,8 +130,8 @@ def train(
     number = start - 1
     with (
         _interruptible(run) as interrupted,
-        _log(run, history.records) as write,
-        _progress(run, epochs, start, metric) as show,
+        log(run, history.records) as write,
+        progress(run, epochs, start, metric) as show,
     ):
         for number in range(start, epochs):
             record = {"epoch": number, **game.epoch(number)}
@@ -195,6 +196,10 @@ def _check_diverged(record: Record, remedy: str) -> None:
 # ---------------------------------------------------------------------- checkpoints
 
 
+class _OfAnotherRun(StoreError):
+    """A checkpoint that is whole, but not of this run."""
+
+
 class _Checkpoints:
     def __init__(self, run: Run, identity: Mapping[str, Any]) -> None:
         self.folder = run.checkpoint
@@ -221,24 +226,30 @@ class _Checkpoints:
             return None
         stored = storage.read_folder(self.folder, kind=CHECKPOINT)
         try:
+            self._check_identity(stored.manifest["identity"])
             return self._restored(stored, game)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(f"{self.folder} makes no sense ({error!r}); fit again without --resume") from None
+        except _OfAnotherRun:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, StoreError) as error:
+            raise StoreError(f"{self.folder} makes no sense ({error}); fit again without --resume") from None
 
-    def _restored(self, stored: storage.Stored, game: Game) -> tuple[int, History, State, State | None]:
+    def _check_identity(self, found: Mapping[str, Any]) -> None:
         for name, value in self.identity.items():
-            before = stored.manifest["identity"].get(name)
+            before = found.get(name)
             if before != value:
-                raise StoreError(
+                raise _OfAnotherRun(
                     f"{self.folder}: the checkpoint is of another run ({name} was {_brief(before)}, now "
                     f"{_brief(value)}); resume with the same settings, or remove it"
                 )
+
+    def _restored(self, stored: storage.Stored, game: Game) -> tuple[int, History, State, State | None]:
         facts, records = stored.manifest, list(stored.manifest["records"])
         if [record["epoch"] for record in records] != list(range(facts["next_epoch"])):
             raise ValueError("its records are not those of the epochs before")
         history = History(records, facts["best_epoch"], stopped=str(facts["stopped"]))
         if history.best_epoch is not None:
-            records[history.best_epoch]  # must be one of them
+            if history.best_epoch not in range(len(records)):
+                raise ValueError(f"its best epoch is {history.best_epoch!r}")
             history.best_metric = float(facts["best_metric"])
         now = {n.removeprefix("now."): a for n, a in stored.tensors.items() if n.startswith("now.")}
         best = {n.removeprefix("best."): a for n, a in stored.tensors.items() if n.startswith("best.")}
@@ -274,100 +285,3 @@ def _interruptible(run: Run) -> Iterator[Callable[[], bool]]:
 def _brief(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-# ---------------------------------------------------------------------- telling about it
-
-
-@contextmanager
-def _log(run: Run, before: Sequence[Record]) -> Iterator[Callback]:
-    """One JSON line per epoch, and TensorBoard, where asked for; `before` are the epochs of a run that goes on."""
-    with ExitStack() as stack:
-        writers: list[Callback] = []
-        if run.log is not None:
-            writers.append(stack.enter_context(_log_file(run.log, before)))
-        if run.tensorboard is not None:
-            writers.append(_tensorboard(run.tensorboard))
-
-        def write_all(record: Record) -> None:
-            for write in writers:
-                write(record)
-
-        yield write_all
-
-
-@contextmanager
-def _log_file(path: Path, before: Sequence[Record]) -> Iterator[Callback]:
-    """The file has the epochs before, each once, however far the run got that wrote it; then those that follow."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w", encoding="utf-8")
-        if not path.is_file():
-            before = ()  # whoever reads from a pipe has had them
-    except OSError as error:
-        raise ConfigError(f"cannot write the log {path}: {error.strerror or error}") from None
-
-    def write_lines(records: Iterable[Record]) -> None:
-        try:
-            for record in records:
-                file.write(json.dumps({k: v if _finite(v) else None for k, v in record.items()}) + "\n")
-            file.flush()
-        except OSError as error:
-            raise StoreError(f"cannot write the log {path}: {error.strerror or error}") from None
-
-    try:
-        write_lines(before)
-        yield lambda record: write_lines([record])
-    finally:
-        with suppress(OSError):  # what could not be written was said when it was flushed
-            file.close()
-
-
-def _finite(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
-
-
-def _tensorboard(folder: Path) -> Callback:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise MissingExtraError("tensorboard", "report,torch", purpose="writing TensorBoard logs") from None
-    writer: Any = SummaryWriter(str(folder))
-
-    def write(record: Record) -> None:
-        for name, value in record.items():
-            if name != "epoch" and isinstance(value, int | float):
-                writer.add_scalar(name, value, record["epoch"])
-        writer.flush()
-
-    return write
-
-
-def _progress(run: Run, epochs: int, start: int, metric: str) -> AbstractContextManager[Callback]:
-    if not run.progress:
-        return nullcontext(lambda record: None)
-    return _bar(epochs, start, metric)
-
-
-@contextmanager
-def _bar(epochs: int, start: int, metric: str) -> Iterator[Callback]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]}{task.fields[score]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("fitting", total=epochs, completed=start, loss="-", score="")
-
-        def show(record: Record) -> None:
-            fields: dict[str, Any] = {"loss": f"{record.get('loss', math.nan):.4f}"}
-            if metric in record:
-                fields["score"] = f"  {metric} {record[metric]:.4f}"
-            bar.update(task, advance=1, description=str(record.get("phase", "fitting")), **fields)
-
-        yield show

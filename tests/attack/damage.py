@@ -75,7 +75,7 @@ def change_manifest(manifest, rng):
 def answer(model):
     """All that a model can be asked."""
     users, items = model.users.ids.to_list(), model.items.ids.to_list()
-    found = [model.recommend(users[:3], k=5)]
+    found = [model.recommend(users, k=5)]
     for ask in (
         lambda: model.recommend_for(items[:3], k=5),
         lambda: model.similar_items(items[0], k=3),
@@ -87,7 +87,6 @@ def answer(model):
             continue
     for table in found[:2]:
         assert np.isfinite(table["score"].to_numpy()).all()
-    assert np.isfinite(model.score(np.arange(len(users)))).all()
 
 
 def main(place, seed, times):
