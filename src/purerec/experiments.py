@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -213,4 +212,4 @@ class RunStore:
         storage.write_folder(self._folder(key), kind="run", manifest=manifest, tensors=tensors)
 
     def clear(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        storage.discard(self.path)

@@ -111,6 +111,16 @@ def test_tensors_that_make_no_sense(folders, tmp_path, change, message):
         load_model(folder)
 
 
+def test_a_service_does_not_take_over_what_makes_no_sense(folders, tmp_path):
+    from purerec.serving.state import load
+
+    folder = rewritten(folders / "bpr", tmp_path / "m", put("seen.indptr", 3, 10**12))
+    snapshot = take_snapshot(folder, kind="model")
+    with pytest.raises(StoreError, match="rows of seen"):
+        load(snapshot, "m")
+    snapshot.close()
+
+
 # ---------------------------------------------------------------------- the manifest
 
 
@@ -224,3 +234,16 @@ def test_runs_that_make_no_sense(tmp_path, change):
     rewritten(folder, folder, change, kind="run")
     with pytest.raises(StoreError, match="makes no sense"):
         compare_models(parts, [Plan("itempop", "itempop")], seeds=1, store=store)
+
+
+def test_finished_runs_are_forgotten_in_one_step(tmp_path, monkeypatch):
+    store = RunStore(tmp_path / "runs")
+    compare_models(split(log(), "ratio"), [Plan("itempop", "itempop")], seeds=1, store=store)
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # killed before anything was removed
+    store.clear()
+    assert not store.path.exists()
+    monkeypatch.undo()
+    store.clear()
+    compare_models(split(log(), "ratio"), [Plan("itempop", "itempop")], seeds=1, store=store)
+    store.clear()
+    assert list(tmp_path.iterdir()) == []

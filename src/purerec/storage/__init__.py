@@ -20,6 +20,7 @@ from purerec.storage.files import open_output, write_file
 from purerec.storage.folders import (
     Stored,
     check_target,
+    discard,
     new_folder,
     read_folder,
     remove_folder,
@@ -54,6 +55,7 @@ __all__ = [
     "check_layout",
     "check_outputs",
     "check_target",
+    "discard",
     "locked",
     "new_folder",
     "open_output",

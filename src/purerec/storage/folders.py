@@ -115,6 +115,16 @@ def remove_folder(path: AnyPath, *, kind: str) -> None:
     remove_leftovers(target.parent)
 
 
+def discard(path: AnyPath) -> None:
+    """Remove a folder that purerec alone has, such as one in its cache, whatever is in it; in one step, too."""
+    target = followed(path)
+    if status(target) is None:
+        return
+    with suppress(OSError):
+        set_aside(target)
+    remove_leftovers(target.parent)
+
+
 def read_folder(path: AnyPath, *, kind: str) -> Stored:
     """Read a folder that `write_folder` wrote; anything else is a clear error."""
     folder = followed(path)
