@@ -69,6 +69,7 @@ def _cell(value: Any) -> str:
 def write_json(value: Any, target: str) -> None:
     """To a file (written whole or not at all), or to standard output for '-'."""
     text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = text.encode("utf-8", "backslashreplace").decode()  # of half a character makes an escape that JSON has too
     if target == "-":
         sys.stdout.write(text)
     else:
