@@ -9,6 +9,7 @@ import pytest
 import purerec as pr
 from conftest import ROOT, need
 from purerec.engines.game import EpochStats
+from purerec.interactions import Csr
 from purerec.models.discriminator import DiscriminatorGame
 from purerec.models.usual import shrinking
 from purerec.sampling import unlabeled_needed
@@ -149,6 +150,43 @@ def test_what_the_defaults_ask_of_an_engine(name, changes, data):
     assert found == pytest.approx({**DEFAULTS, **without_generators, **changes})
 
 
+@pytest.mark.parametrize("name", ["gmf", "pugmf", "pure"])
+def test_every_setting_reaches_the_engine(name, data):
+    changes = {
+        "dim": 7,
+        "scorer": "mf",
+        "prior": 0.02,
+        "unlabeled": "popularity",
+        "negatives": "dns",
+        "candidates": 3,
+        "batch_size": 9,
+        "regularization": 0.7,
+        "epsilon": 0.5,
+        "init_std": 0.9,
+    }
+    of_generators = {
+        "generators": "item",
+        "fake_weight": 0.4,
+        "fake_ratio": 0.6,
+        "hidden": 6,
+        "noise": 0.8,
+        "conditional": False,
+        "output": "relu",
+        "constraint": "norm",
+        "generator_loss": "saturating",
+    }
+    changes |= of_generators if name == "pure" else {}
+    found = asdict(pr.make_model(name, **changes)._settings(data.positives))
+    assert {key: found[key] for key in changes} == changes
+
+
+@pytest.mark.parametrize(("n_users", "pu", "pn"), [(200, 5, 5), (201, 16, 16), (2000, 16, 16), (2001, 16, 32)])
+def test_the_default_width_follows_the_number_of_users(n_users, pu, pn):
+    positives = Csr.of(np.arange(n_users), np.zeros(n_users, int), (n_users, 3))
+    assert pr.PUGMF()._settings(positives).dim == pr.PURE()._settings(positives).dim == pu
+    assert pr.GMF()._settings(positives).dim == pn
+
+
 @pytest.mark.parametrize(("dim", "c"), [(5, 0.65), (16, 0.65 + 0.27 * (1 - math.exp(-11 / 16)))])
 def test_the_default_l2_of_the_pu_risk_rises_with_the_width(dim, c, data):
     assert pr.PUGMF(dim=dim)._settings(data.positives).regularization == pytest.approx(c / math.sqrt(PER_USER))
@@ -239,9 +277,9 @@ def test_how_many_steps_the_generators_take(passes, steps, data, recorder):
 
 @pytest.mark.parametrize("name", ["gmf", "pugmf"])
 def test_without_generators_there_are_only_epochs_of_the_discriminator(name, data, recorder):
-    model = pr.make_model(name, epochs=7, schedule="steps", learning_rate=0.5).fit(data)
-    rates = [0.5] * 5 + [0.1] * 2
-    assert [call[0] for call in recorder.calls] == ["D"] * 7
+    model = pr.make_model(name, epochs=10, schedule="steps", learning_rate=0.5).fit(data)
+    rates = [0.5] * 7 + [0.1] * 2 + [0.02]
+    assert [call[0] for call in recorder.calls] == ["D"] * 10
     assert not any(call[2] for call in recorder.calls)
     np.testing.assert_allclose([call[1] for call in recorder.calls], rates)
     np.testing.assert_allclose([r["learning_rate"] for r in model.history.records], rates)
