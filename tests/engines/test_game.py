@@ -120,15 +120,44 @@ def test_an_epoch_of_the_discriminator_leaves_the_generators_alone(name: str) ->
         assert np.array_equal(start[part], end[part]) == ("_gen." in part), part
 
 
+STILL = 1e-12
+"""A learning rate at which nothing moves, so that two epochs differ only in what they draw."""
+
+
 @both_engines
-def test_noise_of_a_generator_has_its_deviation(name: str) -> None:
-    """Through a generator that is the identity, the norm of the fakes tells the noise: deviation * sqrt(2 / pi)."""
-    one = {
-        "item_gen.w1": np.array([[1], [-1]], np.float32),
-        "item_gen.w2": np.array([[1, -1]], np.float32),
+@pytest.mark.parametrize("side", ["item", "user"])
+def test_noise_is_gaussian_of_its_deviation_and_never_repeats(name: str, side: str) -> None:
+    """A generator that is the identity makes the noise visible: its mean length is deviation * sqrt(2 / pi), which
+    few numbers that come again and again would miss."""
+    identity = {
+        f"{side}_gen.w1": np.array([[1], [-1]], np.float32),
+        f"{side}_gen.w2": np.array([[1, -1]], np.float32),
     }
-    played = engine(
-        name, params=one, dim=1, scorer="mf", hidden=2, generators="item", output="linear", noise=0.3, batch_size=4000
-    )
-    stats = played.train_generators(learning_rate=1e-12, steps=3)
-    assert stats.fake_norm == pytest.approx(0.3 * math.sqrt(2 / math.pi), rel=0.03)
+    settings = {"dim": 1, "scorer": "mf", "hidden": 2, "generators": side, "output": "linear", "noise": 0.3}
+    played = engine(name, params=identity, batch_size=8, unlabeled_per_epoch=100, **settings)
+    expected = 0.3 * math.sqrt(2 / math.pi)
+    of_steps = played.train_generators(learning_rate=STILL, steps=60).fake_norm
+    of_calls = [played.train_generators(learning_rate=STILL, steps=1).fake_norm for _ in range(60)]
+    of_epochs = [played.train_discriminator(learning_rate=STILL).fake_norm for _ in range(4)]
+    assert of_steps == pytest.approx(expected, rel=0.12)
+    assert np.mean(of_calls) == pytest.approx(expected, rel=0.12)
+    assert np.mean(of_epochs) == pytest.approx(expected, rel=0.12)
+
+
+@both_engines
+@pytest.mark.parametrize("unlabeled", ["per_user", "global", "popularity"])
+def test_every_epoch_and_every_step_draws_other_pairs(name: str, unlabeled: str) -> None:
+    """Seen in the mean of D over what was drawn, while nothing moves and the generators make one fake for all."""
+    settings = {"dim": 4, "scorer": "mf", "init_std": 1.0, "generators": "item", "output": "linear", "noise": 0.0}
+    one_fake = {"item_gen.b2": np.ones(4, np.float32)}
+    options = {**settings, "unlabeled": unlabeled, "unlabeled_per_epoch": 150, "batch_size": 16}
+    played = engine(name, params=one_fake, **options)
+    epochs = [played.train_discriminator(learning_rate=STILL).d_unlabeled for _ in range(3)]
+    assert len(set(np.round(epochs, 6))) == 3
+    calls = [played.train_generators(learning_rate=STILL, steps=1).d_fake for _ in range(3)]
+    assert len(set(np.round(calls, 6))) == 3
+    counts = [
+        engine(name, params=one_fake, **options).train_generators(learning_rate=STILL, steps=n).d_fake
+        for n in (1, 2, 3)
+    ]
+    assert len(set(np.round(counts, 6))) == 3
