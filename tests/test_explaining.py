@@ -52,15 +52,32 @@ def test_shares_and_rest_are_the_score(name, fitted):
         assert found.because["item"].to_list() == model.items.take(found.item_idx).to_list()
         assert (np.diff(found.shares) <= 0).all()
         assert np.isfinite(found.shares).all()
-        if found.method == "exact":
-            assert found.rest is not None
-            assert found.shares.sum() + found.rest == pytest.approx(found.score, rel=1e-3, abs=1e-3)
-        else:
-            assert found.rest is None
+        assert (found.rest is None) == (found.method == "similarity")
     few = model.explain(model.users[user], model.items[item], k=3)
     assert len(few.because) == 3
     if few.rest is not None:  # of all own items, shown or not
         assert few.rest == pytest.approx(known.rest)
+
+
+@every_model
+def test_shares_of_models_of_factors_are_parts_of_the_vector_times_the_item(name, fitted):
+    """What the parts are: tests/models/test_folding.py. The rest is the score without them."""
+    model = fitted(name)
+    if (folding := model._folding()) is None or name in BY_SIMILARITY:
+        pytest.skip("no parts of a vector")
+    user, item = somebody(model)
+    own, vectors = model.seen.row(user), model.factors()
+    for person, found in (
+        (vectors.users[user], model.explain(model.users[user], model.items[item], k=1000)),
+        (model.fold_in(own), model.explain_for(model.items.take(own).to_list(), model.items[item], k=1000)),
+    ):
+        expected = dict(zip(own.tolist(), folding.parts(own, person) @ vectors.items[item], strict=True))
+        scale = np.abs(list(expected.values())).max()
+        assert scale > 0
+        for idx, share in zip(found.item_idx.tolist(), found.shares, strict=True):
+            assert share == pytest.approx(expected[idx], rel=1e-3, abs=1e-4 * scale)
+        score = person @ vectors.items[item] + (0 if vectors.item_bias is None else vectors.item_bias[item])
+        assert found.rest == pytest.approx(score - sum(expected.values()), rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["ials", "ease", "itemknn", "pmf", "nmf"])

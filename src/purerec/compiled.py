@@ -1,15 +1,16 @@
 """One way to compile a kernel: cached on disk where that is possible, and never stale.
 
 Numba looks only at the file that holds a function to decide whether its cached code is still good. A kernel
-that calls helpers of another module would go on with their old code, so the digest of every module that takes
-part goes into the stamp. Where no cache folder can be written, kernels are compiled anew in each process.
+that calls a helper of another module, or has a constant of it compiled in, would go on with the old one. So the
+stamp holds a digest of the function's module and of every module of the same package that it imports, directly or
+not. Where no cache folder can be written, kernels are compiled anew in each process.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,8 +30,8 @@ _njit: Any = numba.njit
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def kernel(*, depends_on: tuple[str, ...] = (), inner: bool = False, inline: bool = False) -> Callable[[F], F]:
-    """Compile a function; `depends_on` names the modules whose helpers it calls.
+def kernel(*, inner: bool = False, inline: bool = False) -> Callable[[F], F]:
+    """Compile a function.
 
     - `inner=True`: for kernels that only other kernels call. The way in from Python is left out, which saves a
       good part of the compile time; a call from Python would crash.
@@ -47,7 +48,7 @@ def kernel(*, depends_on: tuple[str, ...] = (), inner: bool = False, inline: boo
 
     def compile_(function: F) -> F:
         compiled = _njit(**options)(function)
-        compiled._cache = Cache(function, depends_on)
+        compiled._cache = Cache(function)
         return compiled  # type: ignore[no-any-return]  # numba's decorator is untyped: F in, something callable out
 
     return compile_
@@ -60,17 +61,17 @@ class Cache:
     broad excepts: what numba raises on rubbish, from pickle, struct or LLVM, is not a closed list.
     """
 
-    def __init__(self, function: Callable[..., Any], depends_on: tuple[str, ...]) -> None:
-        self.function, self.depends_on = function, depends_on
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
 
     @cached_property
     def _numba(self) -> Any:
         try:
             found = FunctionCache(self.function)
-        except RuntimeError:  # "cannot cache function": no folder can be written
+            sources = _digest(Path(self.function.__code__.co_filename)), _digest(Path(__file__))
+        except (RuntimeError, OSError):  # "cannot cache function": no folder can be written; or there is no source
             return None
-        stamp = found._cache_file
-        stamp._source_stamp = (stamp._source_stamp, *(_digest(name) for name in (__name__, *self.depends_on)))
+        found._cache_file._source_stamp = found._cache_file._source_stamp, *sources
         return found
 
     @property
@@ -101,6 +102,47 @@ class Cache:
 
 
 @cache
-def _digest(module: str) -> str:
-    spec = importlib.util.find_spec(module)
-    return hashlib.blake2b(Path(str(spec and spec.origin)).read_bytes(), digest_size=16).hexdigest()
+def _digest(file: Path) -> str:
+    """Of a module's source and of all that it imports from its own package, directly or not."""
+    found: set[Path] = set()
+    ahead = [file]
+    while ahead:
+        path = ahead.pop()
+        if path not in found:
+            found.add(path)
+            ahead += imported(path)
+    whole = hashlib.blake2b(digest_size=16)
+    for path in sorted(found):
+        whole.update(hashlib.blake2b(_source(path)).digest())
+    return whole.hexdigest()
+
+
+# To parse a file takes a hundred times as long, at every start. That both find the same imports is tested.
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+
+
+@cache
+def imported(file: Path) -> frozenset[Path]:
+    """The modules of its own package that a module imports anywhere, at its top or in a function."""
+    top = file.parent
+    while (top / "__init__.py").exists():
+        top = top.parent
+    package = file.relative_to(top).parts[0]
+    names = _imported_names(_source(file).decode())
+    inside = (name.split(".") for name in names if name.split(".")[0] == package)
+    places = (place for parts in inside for place in (top.joinpath(*parts), top.joinpath(*parts, "__init__")))
+    return frozenset(path for place in places if (path := place.with_suffix(".py")).exists())
+
+
+def _imported_names(source: str) -> Iterator[str]:
+    """All that may be a module: of `from a import b` both a and a.b."""
+    for origin, names in _IMPORT.findall(source):
+        if origin:
+            yield origin
+        for name in re.findall(r"[\w.]+", names):
+            yield f"{origin}.{name}" if origin else name
+
+
+@cache
+def _source(file: Path) -> bytes:
+    return file.read_bytes()

@@ -232,7 +232,7 @@ def draw_pools(split: Split, relevant: Csr, pool: int, seed: int) -> Csr:
     return Csr(indptr, indices, touched.shape)
 
 
-@kernel(depends_on=("purerec.drawing",))
+@kernel()
 def _draw_pools(
     ptr: I64, touched_ptr: I64, touched: I32, key: Scalar, mark: npt.NDArray[np.uint8], indices: I32
 ) -> None:

@@ -183,7 +183,7 @@ def _fill_bitmap(indptr: I64, indices: I32, row_words: Scalar, out: U64) -> None
             out[user * row_words + (item >> 6)] |= _ONE << (np.uint64(item) & _SIX_BITS)
 
 
-@kernel(depends_on=("purerec.drawing",))
+@kernel()
 def _fill_bloom(indptr: I64, indices: I32, start: I64, out: U64) -> None:
     for user in range(indptr.size - 1):
         mask = np.uint64(start[user + 1] - start[user] - 1)

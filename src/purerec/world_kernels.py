@@ -13,17 +13,16 @@ from purerec.interactions import F32, I32, I64, Mask
 
 F64 = npt.NDArray[np.float64]
 
-_HELPERS = ("purerec.drawing",)
 _S11, _ONE = np.uint64(11), np.uint64(1)
 
 
-@kernel(depends_on=_HELPERS)
+@kernel()
 def _uniform(key: np.uint64, counter: np.uint64) -> float:
     """In [0, 1), from 53 bits."""
     return np.float64(splitmix64(key, counter) >> _S11) * 1.1102230246251565e-16
 
 
-@kernel(depends_on=_HELPERS)
+@kernel()
 def _logit(user_factors: F32, item_factors: F32, item_bias: F32, u: int, i: int) -> float:
     # One order of summation everywhere, so that the truth is the same whichever way it is asked for.
     x = item_bias[i]
@@ -32,7 +31,7 @@ def _logit(user_factors: F32, item_factors: F32, item_bias: F32, u: int, i: int)
     return np.float64(x)
 
 
-@kernel(depends_on=_HELPERS)
+@kernel()
 def _is_relevant(coin: float, logit: float) -> bool:
     """coin < sigmoid(logit). Most coins fail even the upper bound that a piece of the series of exp gives."""
     if logit < 0.0:
@@ -42,13 +41,13 @@ def _is_relevant(coin: float, logit: float) -> bool:
     return coin * (1.0 + math.exp(-logit)) < 1.0
 
 
-@kernel(depends_on=_HELPERS)
+@kernel()
 def fill_logits(user_factors: F32, item_factors: F32, item_bias: F32, user: I64, item: I64, out: F64) -> None:
     for n in range(len(user)):
         out[n] = _logit(user_factors, item_factors, item_bias, user[n], item[n])
 
 
-@kernel(depends_on=_HELPERS)
+@kernel()
 def fill_relevance(user_factors: F32, item_factors: F32, item_bias: F32, user: I64, out: F32) -> None:
     for n in range(len(user)):
         for i in range(len(item_bias)):
@@ -56,7 +55,7 @@ def fill_relevance(user_factors: F32, item_factors: F32, item_bias: F32, user: I
             out[n, i] = 1.0 / (1.0 + math.exp(-logit))
 
 
-@kernel(depends_on=_HELPERS)
+@kernel()
 def fill_truth(user_factors: F32, item_factors: F32, item_bias: F32, key: np.uint64, user: I64, out: Mask) -> None:
     for n in range(len(user)):
         row = splitmix64(key, np.uint64(user[n]))
@@ -80,7 +79,7 @@ def _sort(values: I32, start: int, stop: int) -> None:
         gap = 1 if gap == 2 else gap * 5 // 11
 
 
-@kernel(depends_on=_HELPERS)
+@kernel()
 def fill_observed(
     user_factors: F32,
     item_factors: F32,

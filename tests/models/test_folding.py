@@ -17,6 +17,10 @@ def catalogue(n, dim, seed=0):
     return rng.normal(0, 0.6, (n, dim)).astype(np.float32), rng.normal(0, 1, n).astype(np.float32)
 
 
+def into_item_space(vector, relation):
+    return vector if relation is None else vector * relation if relation.ndim == 1 else vector @ relation
+
+
 def logistic(n, dim, *, own, relation=None, free_bias=False, kappa=1.0, by_popularity=False):
     items, bias = catalogue(n, dim)
     draw = np.exp(bias.astype(float)) if by_popularity else np.ones(n)
@@ -26,10 +30,12 @@ def logistic(n, dim, *, own, relation=None, free_bias=False, kappa=1.0, by_popul
     people = np.random.default_rng(1).normal(0, 0.5, (50, dim + free_bias))
     folding = LogisticFolding(items, bias - 7, risk, draw=draw, people=people, relation=relation, free_bias=free_bias)
 
+    def logits(e):
+        return items.astype(float) @ into_item_space(e[:dim], relation) + (bias - 7) + (e[dim] if free_bias else 0)
+
     def value(e):
         """The risk of the docstring, term by term."""
-        vector = e[:dim] if relation is None else e[:dim] * relation if relation.ndim == 1 else e[:dim] @ relation
-        phi = items.astype(float) @ vector + (bias - 7) + (e[dim] if free_bias else 0)
+        phi = logits(e)
         soft = np.logaddexp(0, phi)
         rest = np.ones(n, bool)
         rest[HISTORY] = False
@@ -37,7 +43,7 @@ def logistic(n, dim, *, own, relation=None, free_bias=False, kappa=1.0, by_popul
         found = -phi[HISTORY].mean() + own * soft[HISTORY].mean() + risk.unlabeled * kappa * drawn
         return found + 0.5 * 0.1 * (1 + kappa) * e[:dim] @ e[:dim]
 
-    return folding, value, items
+    return folding, value, logits
 
 
 CASES = {
@@ -62,31 +68,49 @@ def test_logistic_minimum(case, n):
     assert value(found.astype(float)) <= best.fun + 1e-5 * abs(best.fun)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_logistic_parts(case):
-    """They add up to the vector and a rest, and are what moves the vector if an item gets more weight."""
-    folding, value, items = logistic(60, 4, **CASES[case])
-    vector = folding.vector(HISTORY)
-    parts = folding.parts(HISTORY, vector)
+@pytest.mark.parametrize("case", [case for case in CASES if not CASES[case]["own"]])
+def test_logistic_parts_of_the_pu_risk_are_its_influence_function(case):
+    """What moves the vector if an item gets more weight, by finite differences."""
+    folding, value, logits = logistic(60, 4, **CASES[case])
+    parts = folding.parts(HISTORY, folding.vector(HISTORY))
     assert parts.shape == (len(HISTORY), 4)
-    if CASES[case]["own"]:
-        return
-    # The influence function by finite differences: the pull of one item made a little heavier.
-    step, dim = 1e-2, 4
-    relation = CASES[case].get("relation")
+    step = 1e-2
 
     def heavier(e, at, by):
-        inner = e[:dim] if relation is None else e[:dim] * relation if relation.ndim == 1 else e[:dim] @ relation
-        bias = e[dim] if CASES[case].get("free_bias") else 0
-        return value(e) - by / len(HISTORY) * (items[HISTORY[at]].astype(float) @ inner + bias)
+        return value(e) - by / len(HISTORY) * logits(e)[HISTORY[at]]
 
     start = folding.solve(HISTORY).astype(float)
     for at in (0, 3):
         ends = [minimize(heavier, start, (at, by), method="BFGS", options={"gtol": 1e-8}).x for by in (step, -step)]
-        moved = (ends[0] - ends[1])[:dim] / (2 * step)
-        if relation is not None:
-            moved = moved * relation if relation.ndim == 1 else moved @ relation
+        moved = into_item_space((ends[0] - ends[1])[:4] / (2 * step), CASES[case].get("relation"))
         np.testing.assert_allclose(parts[at], moved, rtol=0.02, atol=2e-3)
+
+
+def derivatives(f, at, step=1e-3):
+    """Gradient and Hessian by central differences."""
+    n = len(at)
+    shift = step * np.eye(n)
+    gradient = np.array([f(at + h) - f(at - h) for h in shift]) / (2 * step)
+    corners = [[f(at + g + h) - f(at + g - h) - f(at - g + h) + f(at - g - h) for h in shift] for g in shift]
+    return gradient, np.array(corners) / (4 * step**2)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_logistic_parts_are_those_of_newtons_method(case):
+    """c_j = H^-1 (A_j e - l_j'(e)), the formula of `explaining`, with every derivative taken of the risk itself."""
+    folding, value, logits = logistic(60, 4, **CASES[case])
+    own, relation = CASES[case]["own"], CASES[case].get("relation")
+    e = folding.solve(HISTORY).astype(float)
+    parts = folding.parts(HISTORY, folding.vector(HISTORY))
+    _, hessian = derivatives(value, e)
+    for at, item in enumerate(HISTORY):
+
+        def of_item(x, item=item):
+            return (-logits(x)[item] + own * np.logaddexp(0, logits(x)[item])) / len(HISTORY)
+
+        slope, curve = derivatives(of_item, e)
+        expected = into_item_space(np.linalg.solve(hessian, curve @ e - slope)[:4], relation)
+        np.testing.assert_allclose(parts[at], expected, rtol=0.01, atol=1e-3)
 
 
 def test_squared_parts_are_the_vector():

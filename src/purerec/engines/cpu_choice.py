@@ -16,13 +16,6 @@ from purerec.engines.vectors import total
 BLOCK = 128
 """Pairs whose candidates are drawn together."""
 _LINE = 16  # floats in a line of the cache
-_USES = (
-    "purerec.engines.vectors",
-    "purerec.engines.negatives",
-    "purerec.engines.cpu_kernels",
-    "purerec.engines.cpu_rows",
-    "purerec.drawing",
-)
 
 
 class Choice(NamedTuple):
@@ -41,7 +34,7 @@ class Choice(NamedTuple):
     ones: F32
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _score_candidates(m: Model, c: Rules, choice: Choice, n: Scalar) -> None:
     """scores[k] of (users[k], items[k]), k < n: phi less what all items of a user share, which changes neither rule.
 
@@ -63,7 +56,7 @@ def _score_candidates(m: Model, c: Rules, choice: Choice, n: Scalar) -> None:
             choice.scores[k] += m.item_bias[np.int64(choice.items[k]) * 4]
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def choose_unlabeled(
     t: Tables,
     m: Model,

@@ -52,18 +52,9 @@ from purerec.engines.cpu_rows import assign_slots, turn_gradients, update_biases
 from purerec.engines.cpu_team import N_ITEMS, N_USERS, Team, meet
 
 _ZERO = np.float32(0.0)
-_USES = (
-    "purerec.engines.vectors",
-    "purerec.engines.cpu_kernels",
-    "purerec.engines.cpu_generators",
-    "purerec.engines.cpu_pairs",
-    "purerec.engines.cpu_rows",
-    "purerec.engines.cpu_team",
-    "purerec.drawing",
-)
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _gather_alone(
     m: Model,
     w: Work,
@@ -86,7 +77,7 @@ def _gather_alone(
         )  # fmt: skip
 
 
-@kernel(depends_on=_USES, inline=True)
+@kernel(inline=True)
 def discriminator_step(
     m: Model,
     w: Work,

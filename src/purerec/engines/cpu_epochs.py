@@ -34,21 +34,9 @@ LOSS, PENALTY, D_POSITIVE, D_UNLABELED, D_FAKE, NORM, N_STEPS, N_POSITIVE, N_UNL
 N_SUMS = 10
 SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE, CANDIDATES, CHOICE = range(6)
 """Places in the array of an epoch's keys."""
-_USES = (
-    "purerec.engines.vectors",
-    "purerec.engines.cpu_kernels",
-    "purerec.engines.cpu_generators",
-    "purerec.engines.cpu_pairs",
-    "purerec.engines.cpu_rows",
-    "purerec.engines.cpu_team",
-    "purerec.engines.cpu_discriminator",
-    "purerec.engines.negatives",
-    "purerec.engines.cpu_choice",
-    "purerec.drawing",
-)
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _draw_unlabeled(
     t: Tables, how: Scalar, users: I32, items: I32, n: Scalar, key: Scalar, counter: Scalar
 ) -> Scalar:
@@ -67,7 +55,7 @@ def _draw_unlabeled(
     return kept
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def discriminator_epoch(
     t: Tables,
     pairs: U64,
@@ -154,7 +142,7 @@ def discriminator_epoch(
         sums[N_FAKES] += n_fake_items + n_fake_users
 
 
-@kernel(depends_on=_USES, inline=True)
+@kernel(inline=True)
 def generators_step(
     item_side: Side | None,
     user_side: Side | None,
@@ -182,7 +170,7 @@ def generators_step(
     sums[N_FAKES] += n_fake_items + n_fake_users
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def generators_epoch(
     t: Tables,
     m: Model,

@@ -38,7 +38,6 @@ F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
 
 NO_CONSTRAINT, NORM, RECOLOUR = 0, 1, 2
-_USES = ("purerec.engines.vectors", "purerec.engines.cpu_kernels", "purerec.drawing")
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _MINUS_TWO = np.float32(-2.0)
 _TO_UNIT = np.float32(2.0**-32)
@@ -109,7 +108,7 @@ class Side(NamedTuple):
     """(3 * LANES,)"""
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _normal_pair(u: Vector, angle: Vector, sign: Vector) -> tuple[Vector, Vector]:
     """Box and Muller: u in (0, 1], angle in half turns within [-1/2, 1/2], and a sign for the other half."""
     length = root(log_positive(u) * _MINUS_TWO) * sign
@@ -120,7 +119,7 @@ def _normal_pair(u: Vector, angle: Vector, sign: Vector) -> tuple[Vector, Vector
     return length * cosine, length * sine
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def fill_noise(g: Side, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
     """n rows of Gaussian noise, with zeros in the padding; returns the counter after the numbers used."""
     d = g.dim + (-g.dim) % LANES
@@ -147,7 +146,7 @@ def fill_noise(g: Side, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
     return counter
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _forward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
     """raw = W2 relu(W1 x + b1) + b2, by columns of the weights."""
     d, h = g.dim + (-g.dim) % LANES, g.hidden
@@ -174,7 +173,7 @@ def _forward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None
             store(g.raw, k * d + j, acc)
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _cholesky(a: F64, n: Scalar, stride: Scalar) -> None:
     """The lower factor of the leading (n, n) block, in place."""
     for i in range(n):
@@ -185,7 +184,7 @@ def _cholesky(a: F64, n: Scalar, stride: Scalar) -> None:
             a[i * stride + j] = math.sqrt(s) if i == j else s / a[j * stride + j]
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _find_colour(g: Side, n: Scalar) -> None:
     """Mean of the raw fakes and L_r inv(L_b); with less than two fakes there is no covariance: only shift."""
     d, width = g.dim, g.dim + (-g.dim) % LANES
@@ -230,7 +229,7 @@ def _find_colour(g: Side, n: Scalar) -> None:
             g.colour32_turned[p * width + q] = g.colour[q * width + p]
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _constrain(g: Side, n: Scalar) -> Scalar:
     """raw -> fakes; returns the sum of the fakes' norms."""
     d = g.dim + (-g.dim) % LANES
@@ -263,7 +262,7 @@ def _constrain(g: Side, n: Scalar) -> Scalar:
     return norms
 
 
-@kernel(depends_on=_USES, inline=True)
+@kernel(inline=True)
 def make_fakes(g: Side, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scalar:
     """n fakes from the noise that lies in `g`, for the pairs whose other side is `ids`; the sum of norms."""
     if n == 0:
@@ -272,7 +271,7 @@ def make_fakes(g: Side, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scal
     return _constrain(g, n)
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _score_fakes(g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Scalar) -> None:
     """phi of the fakes, and d phi / d fake into `pull`: r * e, or for a bilinear relation R^T e_u or R e_i."""
     d, other_dim = g.dim + (-g.dim) % LANES, g.condition_dim
@@ -295,7 +294,7 @@ def _score_fakes(g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Sca
             g.phi[k] += m.user_bias[id_ * 4] if g.is_item else m.item_bias[id_ * 4]
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _pull_raw(g: Side, n: Scalar) -> None:
     """dL/dphi * `pull`, through the constraint, which is held constant, and the output's relu: dL/draw."""
     d = g.dim + (-g.dim) % LANES
@@ -320,7 +319,7 @@ def _pull_raw(g: Side, n: Scalar) -> None:
             store(g.pull, k * d + j, x)
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
     """From dL/draw, which lies in `pull`, to `grad`, which lies as the weights do."""
     d, h = g.dim + (-g.dim) % LANES, g.hidden
@@ -355,7 +354,7 @@ def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> Non
                 store(g.grad, at, load(g.grad, at) + acc * table[condition + q - d])
 
 
-@kernel(depends_on=_USES, inner=True, inline=True)
+@kernel(inner=True, inline=True)
 def generator_step(
     g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Scalar, learning_rate: Scalar, t: Scalar
 ) -> tuple[Scalar, Scalar, Scalar]:

@@ -18,7 +18,6 @@ I32 = npt.NDArray[np.int32]
 MF, GMF, BILINEAR, FM = 0, 1, 2, 3
 PU, NNPU, PN = 0, 1, 2
 _ZERO = np.float32(0.0)
-_USES = ("purerec.engines.vectors",)
 
 
 class Model(NamedTuple):
@@ -99,13 +98,13 @@ def power(base: Scalar, exponent: Scalar) -> Scalar:
     return math.exp(math.log(base) * exponent) if base > 0.0 else 0.0
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def sparse_step_size(c: Rules, learning_rate: Scalar, t: Scalar) -> Scalar:
     """torch.optim.SparseAdam: both bias corrections sit in the step size, epsilon outside of them."""
     return np.float32(learning_rate * math.sqrt(1.0 - power(c.beta2, t)) / (1.0 - power(c.beta1, t)))
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def dense_adam(values: F32, grads: F32, n: Scalar, c: Rules, learning_rate: Scalar, t: Scalar) -> None:
     """torch.optim.Adam on n (a multiple of LANES) values with their moments behind them."""
     step_size = np.float32(learning_rate / (1.0 - power(c.beta1, t)))
@@ -131,7 +130,7 @@ def scalar_adam(values: F32, at: Scalar, g: Scalar, c: Rules, step_size: Scalar,
     values[at] -= np.float32(step_size) * m / (root_v + np.float32(c.epsilon))
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def dot3(a: F32, a0: Scalar, b: F32, b0: Scalar, r: F32, dim: Scalar) -> Vector:
     """The sum of a * b * r, still spread over the lanes."""
     acc = load(a, a0) * load(r, 0) * load(b, b0)
@@ -140,7 +139,7 @@ def dot3(a: F32, a0: Scalar, b: F32, b0: Scalar, r: F32, dim: Scalar) -> Vector:
     return acc
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def turn(row: F32, at: Scalar, matrix: F32, out: F32, out_at: Scalar, n_rows: Scalar, width: Scalar) -> None:
     """out = row @ matrix, for a matrix (n_rows, width) stored row by row."""
     for j in range(0, width, LANES):
@@ -150,7 +149,7 @@ def turn(row: F32, at: Scalar, matrix: F32, out: F32, out_at: Scalar, n_rows: Sc
         store(out, out_at + j, acc)
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def turn_back(row: F32, at: Scalar, matrix: F32, out: F32, out_at: Scalar, n_rows: Scalar, width: Scalar) -> None:
     """out = matrix @ row."""
     for k in range(n_rows):
@@ -160,7 +159,7 @@ def turn_back(row: F32, at: Scalar, matrix: F32, out: F32, out_at: Scalar, n_row
         out[out_at + k] = total(acc)
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def activate(phi: F32, sigma: F32, first: Scalar, n: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """sigma = D of n pairs; returns the sums of phi, of D and of softplus(phi)."""
     phis, sigmas, losses = splat(_ZERO), splat(_ZERO), splat(_ZERO)

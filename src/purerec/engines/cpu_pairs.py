@@ -8,10 +8,8 @@ from purerec.compiled import Scalar, kernel
 from purerec.engines.cpu_kernels import BILINEAR, F32, FM, GMF, I32, Model, Rules, Work, dot3
 from purerec.engines.vectors import LANES, load, store, total
 
-_USES = ("purerec.engines.vectors", "purerec.engines.cpu_kernels")
 
-
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def score_pairs(m: Model, w: Work, c: Rules, first: Scalar, n: Scalar) -> None:
     u_dim, i_dim = c.u_dim, c.i_dim
     bias = m.bias[0]
@@ -28,7 +26,7 @@ def score_pairs(m: Model, w: Work, c: Rules, first: Scalar, n: Scalar) -> None:
             w.phi[k] += m.user_bias[np.int64(w.users[k]) * 4] + m.item_bias[np.int64(w.items[k]) * 4]
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def score_fake_items(m: Model, w: Work, c: Rules, fakes: F32, first: Scalar, pair: Scalar, n: Scalar) -> None:
     """phi(u, i') of the n pairs from `pair` on; a fake has no bias of its own."""
     u_dim, i_dim = c.u_dim, c.i_dim
@@ -43,7 +41,7 @@ def score_fake_items(m: Model, w: Work, c: Rules, fakes: F32, first: Scalar, pai
             w.phi[first + k] += m.user_bias[u * 4]
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def score_fake_users(m: Model, w: Work, c: Rules, fakes: F32, first: Scalar, pair: Scalar, n: Scalar) -> None:
     u_dim, i_dim = c.u_dim, c.i_dim
     for k in range(n):
@@ -57,7 +55,7 @@ def score_fake_users(m: Model, w: Work, c: Rules, fakes: F32, first: Scalar, pai
             w.phi[first + k] += m.item_bias[i * 4]
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def gather_pairs(m: Model, w: Work, c: Rules, first: Scalar, n: Scalar, slope: Scalar, offset: Scalar) -> None:
     """Add c_k * e_i to the users' slots and c_k * e_u to the items', with c_k = slope * D + offset."""
     u_dim, i_dim = c.u_dim, c.i_dim
@@ -85,7 +83,7 @@ def gather_pairs(m: Model, w: Work, c: Rules, first: Scalar, n: Scalar, slope: S
             w.item_counts[w.item_slots[k]] += share
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def gather_side(
     table: F32,
     others: I32,
@@ -119,7 +117,7 @@ def gather_side(
             counts[slots[k]] += share
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def gather_fake_items(w: Work, c: Rules, fakes: F32, first: Scalar, pair: Scalar, n: Scalar, slope: Scalar) -> None:
     u_dim, i_dim = c.u_dim, c.i_dim
     stride = max(u_dim, i_dim)
@@ -132,7 +130,7 @@ def gather_fake_items(w: Work, c: Rules, fakes: F32, first: Scalar, pair: Scalar
         w.user_bias_grads[slot] += coefficient
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def gather_fake_users(
     m: Model, w: Work, c: Rules, fakes: F32, first: Scalar, pair: Scalar, n: Scalar, slope: Scalar
 ) -> None:

@@ -14,7 +14,6 @@ IN_CACHE = 1 << 18
 _ZERO = np.float32(0.0)
 _LINE = 16  # floats in a line of the cache
 _AHEAD = 6
-_USES = ("purerec.engines.vectors", "purerec.engines.cpu_kernels", "purerec.drawing")
 
 
 @kernel(inner=True)
@@ -45,7 +44,7 @@ def assign_slots(
     return n_slots
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def turn_gradients(m: Model, w: Work, c: Rules, n_users: Scalar, n_items: Scalar) -> None:
     """Bilinear: grad R = sum e_u G_u^T, grad e_u = R G_u, grad e_i = R^T G_i, the last two in place."""
     u_dim, i_dim = c.u_dim, c.i_dim
@@ -66,7 +65,7 @@ def turn_gradients(m: Model, w: Work, c: Rules, n_users: Scalar, n_items: Scalar
             store(w.item_grads, at + j, load(w.row, j) if j < i_dim else splat(_ZERO))
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def update_rows(
     table: F32,
     grads: F32,
@@ -114,7 +113,7 @@ def update_rows(
     return squares
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def update_biases(table: F32, grads: F32, slot_ids: I32, n_slots: Scalar, c: Rules, step_size: Scalar) -> None:
     for slot in range(n_slots):
         scalar_adam(table, np.int64(slot_ids[slot]) * 4, grads[slot], c, step_size, 1.0)

@@ -21,7 +21,6 @@ from purerec.engines.vectors import LANES, load, sigmoid_softplus, splat, store,
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
-_USES = ("purerec.engines.vectors",)
 TILE = 8
 """Blocks whose Hessian is summed up together: a sum is loaded and stored once for all of them."""
 _NEWTON_STEPS, _EXACT_STEPS = 50, 12
@@ -91,7 +90,7 @@ def make_sums(dim: int) -> Sums:
     )  # fmt: skip
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def add_up(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s: Sums, curved: Scalar) -> Scalar:
     """f(e), its gradient, and (if `curved`) its Hessian."""
     dim = e.size
@@ -152,7 +151,7 @@ def add_up(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s
     return value
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _factor(s: Sums) -> None:
     """hessian = lower lower'; a pivot that rounding made too small is replaced by one that hardly moves."""
     dim = s.gradient.size
@@ -167,7 +166,7 @@ def _factor(s: Sums) -> None:
                 s.lower[k, k] = np.sqrt(max(found, 1e-9 * abs(s.hessian[k, k]) + 1e-12))
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _solve(s: Sums) -> Scalar:
     """step = hessian^-1 gradient; returns gradient.step, twice the gain that the step promises."""
     dim = s.gradient.size
@@ -186,7 +185,7 @@ def _solve(s: Sums) -> Scalar:
     return gain
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _curvature(s: Sums, e: F32) -> Scalar:
     """e' hessian e"""
     found = 0.0
@@ -198,7 +197,7 @@ def _curvature(s: Sums, e: F32) -> Scalar:
     return found
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def newton(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s: Sums, close: Scalar) -> None:
     """Minimises f over the items of one table, from e, in its place. Steps are halved until f falls."""
     dim = e.size
@@ -226,7 +225,7 @@ def newton(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s
     _factor(s)
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def minimise(
     sample: Table, everything: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s: Sums
 ) -> None:

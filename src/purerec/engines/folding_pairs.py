@@ -24,7 +24,6 @@ from purerec.engines.vectors import LANES, load, sigmoid_softplus, splat, store,
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
-_USES = ("purerec.engines.vectors",)
 TAKEN = np.float32(-1e30)
 """Bias of an item that is no candidate."""
 
@@ -60,7 +59,7 @@ class Pairs(NamedTuple):
     """(width * width,)"""
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _dot(a: F32, i: Scalar, b: F32, j: Scalar, width: Scalar) -> Scalar:
     acc = load(a, i) * load(b, j)
     for k in range(LANES, width, LANES):
@@ -68,7 +67,7 @@ def _dot(a: F32, i: Scalar, b: F32, j: Scalar, width: Scalar) -> Scalar:
     return total(acc)
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _add_square(square: F32, rows: F32, at: Scalar, weight: Scalar, width: Scalar) -> None:
     """square += weight q q'"""
     for a in range(width):
@@ -78,7 +77,7 @@ def _add_square(square: F32, rows: F32, at: Scalar, weight: Scalar, width: Scala
             store(square, here, load(square, here) + load(rows, at + k) * by)
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def find_groups(p: Pairs, e: F32) -> Scalar:
     """Shares, means and scores of all groups; returns how many have a candidate."""
     width, count = p.width, 0
@@ -109,7 +108,7 @@ def find_groups(p: Pairs, e: F32) -> Scalar:
     return count
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def pairwise(p: Pairs, e: F32, penalty: Scalar, gradient: F64, hessian: F64) -> Scalar:
     """f(e); gradient (dim,) and Hessian (dim, dim) are written."""
     width, dim = p.width, gradient.size

@@ -33,13 +33,6 @@ I64 = npt.NDArray[np.int64]
 
 STEPS = 3
 """Of a walk, at most: to an item, to another user of it, to an item of theirs."""
-_USES = (
-    "purerec.engines.vectors",
-    "purerec.engines.negatives",
-    "purerec.engines.pairwise",
-    "purerec.engines.irgan_kernels",
-    "purerec.drawing",
-)
 _ONE = np.float32(1.0)
 
 
@@ -73,7 +66,7 @@ class Walks(NamedTuple):
     """(n,)"""
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _neighbours(
     rows: I32, first: Scalar, last: Scalar, branching: Scalar, key: Scalar, number: Scalar, out: I32, at: Scalar
 ) -> Scalar:
@@ -95,7 +88,7 @@ def _neighbours(
     return n
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _choose(w: Walks, step: Scalar, at: Scalar, n: Scalar, x: Scalar) -> Scalar:
     """Softmax over the n scores in w.shares from `at` on; the place chosen."""
     top = w.shares[at]
@@ -117,7 +110,7 @@ def _choose(w: Walks, step: Scalar, at: Scalar, n: Scalar, x: Scalar) -> Scalar:
     return found
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def walk(
     t: Tables, graph: Graph, g: Factors, w: Walks, k: Scalar, root: Scalar, key: Scalar, number: Scalar
 ) -> Scalar:
@@ -176,7 +169,7 @@ def walk(
     return np.int64(w.options[at + _choose(w, step, at, n, unit(x))])
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _climb(g: Factors, w: Walks, k: Scalar, room: Scalar, push: Scalar, r: Rates) -> None:
     """Add push * grad log p(walk k) to the generator, with L2 on what it touches.
 
@@ -203,7 +196,7 @@ def _climb(g: Factors, w: Walks, k: Scalar, room: Scalar, push: Scalar, r: Rates
                 g.bias[other] += slope
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def discriminator_pass(
     t: Tables, graph: Graph, g: Factors, d: Factors, w: Walks, r: Rates, order_key: Scalar, key: Scalar, sums: F64
 ) -> None:
@@ -220,7 +213,7 @@ def discriminator_pass(
             sums[1] += 1.0
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def generator_pass(
     t: Tables, graph: Graph, g: Factors, d: Factors, w: Walks, r: Rates, order_key: Scalar, key: Scalar, sums: F64
 ) -> None:

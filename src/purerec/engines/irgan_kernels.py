@@ -28,12 +28,6 @@ I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
 
 POINTWISE, PAIRWISE = 0, 1
-_USES = (
-    "purerec.engines.vectors",
-    "purerec.engines.negatives",
-    "purerec.engines.pairwise",
-    "purerec.drawing",
-)
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
@@ -66,7 +60,7 @@ class Rates(NamedTuple):
     regularization: float
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def shuffle_users(order: I32, key: Scalar) -> None:
     for k in range(order.size):
         order[k] = np.int32(k)
@@ -75,7 +69,7 @@ def shuffle_users(order: I32, key: Scalar) -> None:
         order[k], order[other] = order[other], order[k]
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def softmax_row(m: Factors, user: Scalar, n_items: Scalar, temperature: Scalar, w: Work) -> None:
     """w.shares and w.cumulative of the user's softmax over all items, unnormalised."""
     inverse = np.float32(1.0 / temperature)
@@ -108,7 +102,7 @@ def draw_share(cumulative: F64, n: Scalar, x: Scalar) -> Scalar:
     return lo
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def label_step(m: Factors, user: Scalar, item: Scalar, label: Scalar, r: Rates) -> Scalar:
     """SGD on the logistic loss of one pair with a label of 0 or 1; the loss before it."""
     x = score_pair(m, user, item)
@@ -125,7 +119,7 @@ def label_step(m: Factors, user: Scalar, item: Scalar, label: Scalar, r: Rates) 
     return total(plus) * np.float32(1.0 / LANES) - label * x
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def discriminator_pass(
     t: Tables, g: Factors, d: Factors, w: Work, r: Rates, c: Rules, order_key: Scalar, key: Scalar, sums: F64
 ) -> None:
@@ -148,7 +142,7 @@ def discriminator_pass(
             sums[1] += 1.0
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _reward(d: Factors, user: Scalar, j: Scalar, i: Scalar, mode: Scalar) -> Scalar:
     """2 D - 1: of the item alone, or of the item against a positive."""
     x = score_pair(d, user, j)
@@ -158,7 +152,7 @@ def _reward(d: Factors, user: Scalar, j: Scalar, i: Scalar, mode: Scalar) -> Sca
     return total(sigma) * np.float32(2.0 / LANES) - _ONE
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def generator_pass(
     t: Tables, g: Factors, d: Factors, w: Work, r: Rates, order_key: Scalar, key: Scalar, sums: F64
 ) -> None:
@@ -195,7 +189,7 @@ def generator_pass(
             sums[1] += 1.0
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _policy_step(g: Factors, user: Scalar, w: Work, r: Rates, total_weight: Scalar) -> Scalar:
     """Climb along sum_s v_s (r_s - b) grad g(u, s) / temperature; returns the baseline b, the mean reward."""
     n_samples = w.samples.size

@@ -52,7 +52,6 @@ I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
 State = dict[str, npt.NDArray[np.float32]]
 
-_USES = ("purerec.engines.vectors", "purerec.engines.negatives", "purerec.drawing")
 _BLOCK = 128  # triples whose candidates are drawn together
 _AHEAD = 6  # triples between asking for a row and using it
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
@@ -99,7 +98,7 @@ class Work(NamedTuple):
     """(candidates + 1,) of VIOLATING: the weight of a positive that was outscored at the T-th candidate."""
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def score_pair(m: Factors, user: Scalar, item: Scalar) -> Scalar:
     u, i = user * m.width, item * m.width
     acc = load(m.user, u) * load(m.item, i)
@@ -108,7 +107,7 @@ def score_pair(m: Factors, user: Scalar, item: Scalar) -> Scalar:
     return total(acc) + m.bias[item]
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def triple_step(
     m: Factors, user: Scalar, i: Scalar, j: Scalar, weight: Scalar, c: Rules, learning_rate: Scalar
 ) -> Scalar:
@@ -133,13 +132,13 @@ def triple_step(
     return _lane(plus) * weight
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _lane(vector: Vector) -> Scalar:
     """The value of a vector that is the same in all lanes; the sum of equal numbers is exact."""
     return total(vector) * np.float32(1.0 / LANES)
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _choose(m: Factors, w: Work, c: Rules, user: Scalar, first: Scalar, x: Scalar) -> Scalar:
     """The negative among the candidates that `w.drawn` has from `first` on; -1 if there are none."""
     if c.rule == FIRST or w.drawn[first] < 0:
@@ -155,7 +154,7 @@ def _choose(m: Factors, w: Work, c: Rules, user: Scalar, first: Scalar, x: Scala
     return np.int64(w.drawn[first + chosen])
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _draw(t: Tables, c: Rules, users: I32, n: Scalar, key: Scalar, counter: Scalar, out: I32) -> None:
     if c.by_weight:
         draw_popular_items(t, users, n, key, counter, out)
@@ -163,7 +162,7 @@ def _draw(t: Tables, c: Rules, users: I32, n: Scalar, key: Scalar, counter: Scal
         draw_items(t, users, n, key, counter, out)
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _find_violating(
     t: Tables, m: Factors, w: Work, c: Rules, user: Scalar, i: Scalar, key: Scalar, counter: Scalar
 ) -> tuple[Scalar, Scalar]:
@@ -178,7 +177,7 @@ def _find_violating(
     return np.int64(-1), c.candidates
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def pairwise_epoch(t: Tables, m: Factors, w: Work, c: Rules, learning_rate: Scalar, keys: U64, sums: F64) -> None:
     """One triple per positive, in random order. sums: loss, triples. keys: order, candidates, choice."""
     shuffle_pairs(t, keys[0], w.pairs)

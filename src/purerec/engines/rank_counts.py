@@ -23,13 +23,11 @@ from purerec.engines.ranking_tiles import (
     sort,
 )
 
-_USES = ("purerec.engines.ranking_tiles",)
-
 MANY = 768
 """From so many positives on, items are sorted into the gaps between them instead of compared with each."""
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def _gap(s: Scalar, p: Scalar, bar: F32, place: I32, a: Scalar, b: Scalar) -> Scalar:
     """The first of the positives a to b (best first) that comes after an item; b if none does.
 
@@ -43,7 +41,7 @@ def _gap(s: Scalar, p: Scalar, bar: F32, place: I32, a: Scalar, b: Scalar) -> Sc
     return a + (not before(s, p, bar[a], place[a]))
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def _count_one(s: Scalar, p: Scalar, by: Scalar, bar: F32, place: I32, count: I32, a: Scalar, b: Scalar) -> None:
     """Counts one item for (or, with by = -1, against) each of the positives a to b that it precedes.
 
@@ -58,7 +56,7 @@ def _count_one(s: Scalar, p: Scalar, by: Scalar, bar: F32, place: I32, count: I3
             count[gap] += by
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def _count_others(
     scratch: F32,
     n: Scalar,
@@ -87,7 +85,7 @@ def _count_others(
             _count_one(scratch[j], place_of[idx[first + j]], by, bar, place, count, a, b)
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def _count_tile(
     tile: F32,
     at: Scalar,
@@ -119,7 +117,7 @@ def _count_tile(
                 _count_one(tile[at + j], first + j, 1, bar, place, count, a, b)
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def start_ranks_of_products(
     first: Scalar,
     last: Scalar,
@@ -162,7 +160,7 @@ def start_ranks_of_products(
     return -1
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def count_products(
     first: Scalar,
     last: Scalar,
@@ -197,7 +195,7 @@ def count_products(
     return -1
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def count_panel(
     first: Scalar,
     last: Scalar,
@@ -242,7 +240,7 @@ def count_panel(
     return -1
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def finish_ranks(first: Scalar, last: Scalar, rows: I64, scratch: F32, ptr: I64, count: I32) -> Scalar:
     """Counts of what stands before -> 1-based ranks."""
     for r in range(first, last):
@@ -255,7 +253,7 @@ def finish_ranks(first: Scalar, last: Scalar, rows: I64, scratch: F32, ptr: I64,
     return -1
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def difference(ptr: I64, idx: I32, other_ptr: I64, other_idx: I32, kept_ptr: I64, kept_idx: I32) -> Scalar:
     """Writes the pairs that are not among the others (rows sorted in both); returns their number."""
     n = 0

@@ -22,10 +22,8 @@ from purerec.engines.ranking_tiles import (
     unwind,
 )
 
-_USES = ("purerec.engines.ranking_tiles",)
 
-
-@kernel(depends_on=_USES)
+@kernel()
 def _push(s: Scalar, p: Scalar, score: F32, place: I32, base: Scalar, size: Scalar, k: Scalar) -> Scalar:
     """Puts an item into a heap, in place of the worst one if there are k already; returns the new size."""
     if size == k:
@@ -43,7 +41,7 @@ def _push(s: Scalar, p: Scalar, score: F32, place: I32, base: Scalar, size: Scal
     return size + 1
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def _contains(idx: I32, a: Scalar, b: Scalar, i: Scalar) -> Scalar:
     end = b
     while a < b:
@@ -55,7 +53,7 @@ def _contains(idx: I32, a: Scalar, b: Scalar, i: Scalar) -> Scalar:
     return a < end and idx[a] == i
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def _search_tile(
     tile: F32,
     at: Scalar,
@@ -86,7 +84,7 @@ def _search_tile(
     size[r] = n
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def search_products(
     first: Scalar,
     last: Scalar,
@@ -124,7 +122,7 @@ def search_products(
     return -1
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def search_panel(
     first: Scalar,
     last: Scalar,
@@ -151,7 +149,7 @@ def search_panel(
     return -1
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def sort_lists(
     first: Scalar,
     last: Scalar,

@@ -197,10 +197,7 @@ def _penalties(config: IALSConfig, positives: Csr, alpha: float, counts: I64, n_
     return (scale * (counts + alpha * n_others) ** config.nu).astype(np.float32)
 
 
-_USES = ("purerec.engines.vectors",)
-
-
-@kernel(depends_on=_USES)
+@kernel()
 def solve_rows(
     indptr: I64,
     indices: I32,
@@ -249,7 +246,7 @@ def solve_rows(
             out[row * width + k] = a[b + k]
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def cholesky_solve(a: F32, b: Scalar, dim: Scalar, width: Scalar, stride: Scalar) -> None:
     """Solve U'U x = y in place: the matrix is a[:b], of which the upper half is read; y (and then x) follows it.
 
@@ -296,7 +293,7 @@ def cholesky_solve(a: F32, b: Scalar, dim: Scalar, width: Scalar, stride: Scalar
         a[b + j] = (a[b + j] - total(s0)) * a[inverse + j]
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def squared_errors(indptr: I64, indices: I32, user: F32, item: F32, width: Scalar) -> Scalar:
     """The sum of (p.q - 1)^2 over the positives."""
     found = 0.0

@@ -150,7 +150,7 @@ def _parts(matrix: Any) -> tuple[I64, I32, F32]:
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float32)
 
 
-@kernel(depends_on=("purerec.engines.vectors",))
+@kernel()
 def multiply(
     indptr: I64,
     indices: I32,

@@ -20,7 +20,8 @@ class PUGMFConfig(DiscriminatorConfig):
     """Settings of PU-GMF."""
 
     non_negative: bool = False
-    """Clamp the unlabeled risk at zero (nnPU). Idle below a prior of 1e-3, essential from 1e-2 up."""
+    """Clamp the unlabeled risk at zero (nnPU). On validation data of ML-100k idle up to a prior of 1e-2, a help at
+    0.05, a harm at 0.2."""
 
 
 class PUGMF(DiscriminatorModel):

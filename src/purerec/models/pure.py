@@ -39,7 +39,9 @@ class PUREConfig(DiscriminatorConfig):
     fake_ratio: float = Field(default=0.25, gt=0, le=1)
     """Fakes per sampled unlabeled pair. The paper: 1."""
     generator_epochs: float = Field(default=0.2, ge=0, le=1000)
-    """Passes of the generators for each one of the discriminator. The paper: 10."""
+    """Passes of the generators for each one of the discriminator, over as many unlabeled pairs as there are positives
+    (n_p), whatever the number that the discriminator draws. The paper: 10, over n_u pairs, which at its C = 1 and its
+    priors are n_p to within 4 in 10,000."""
     generator_learning_rate: float = Field(default=1e-2, gt=0, le=10)
     """Of the generators' Adam."""
     hidden: int = Field(default=32, ge=1, le=4096)

@@ -221,10 +221,7 @@ class Descent:
         self.arrays = {name: np.array(array, dtype=np.float32) for name, array in state.items()}
 
 
-_USES = ("purerec.engines.vectors", "purerec.engines.negatives", "purerec.drawing")
-
-
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def step(w: Weights, u: Scalar, i: Scalar, target: Scalar, rate: Scalar) -> Scalar:
     """One step of gradient descent at a pair; the squared error before it."""
     p, q = u * w.width, i * w.width
@@ -244,7 +241,7 @@ def step(w: Weights, u: Scalar, i: Scalar, target: Scalar, rate: Scalar) -> Scal
     return error * error
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def rating_epoch(w: Weights, users: I32, items: I32, values: F32, order: I64, rate: Scalar) -> Scalar:
     """A step at each pair, in the order given; the sum of squared errors."""
     found = 0.0
@@ -254,7 +251,7 @@ def rating_epoch(w: Weights, users: I32, items: I32, values: F32, order: I64, ra
     return found
 
 
-@kernel(depends_on=_USES)
+@kernel()
 def binary_epoch(
     w: Weights,
     t: Tables,
@@ -308,7 +305,7 @@ def binary_epoch(
     return found
 
 
-@kernel(depends_on=_USES, inner=True)
+@kernel(inner=True)
 def _choose(w: Weights, choice: Choice, users: I32, items: I32, first: Scalar, x: Scalar) -> Scalar:
     """Which of the candidates from `first` on; 0, the first, for a user who has touched every item."""
     if items[first] < 0:
