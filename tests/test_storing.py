@@ -3,8 +3,10 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 
 from purerec import storing
 from purerec.errors import StoreError
@@ -51,17 +53,18 @@ def test_other_folders_and_files_are_left_alone(tmp_path):
 
 def test_a_failure_half_way_leaves_the_old_folder(tmp_path, monkeypatch):
     save(tmp_path / "m", n=1)
-    writes = iter([None, OSError(28, "No space left on device")])
 
-    def full_disk(path, content):
-        outcome = next(writes)
-        if outcome is not None:
-            raise outcome
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storing, "_write_synced", full_disk)
-    with pytest.raises(StoreError, match="No space left"):
-        save(tmp_path / "m", n=2)
-    monkeypatch.undo()
+    def full_disk_for_tensors(*_):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    for place, fails in ((storing, "_write_synced"), (safetensors.numpy, "save_file")):
+        monkeypatch.setattr(place, fails, full_disk if place is storing else full_disk_for_tensors)
+        with pytest.raises(StoreError, match="No space left"):
+            save(tmp_path / "m", n=2)
+        monkeypatch.undo()
     assert storing.read_folder(tmp_path / "m", kind="model").manifest["n"] == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
 

@@ -56,29 +56,39 @@ def write_folder(
     files: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Write a complete folder, replacing an earlier one of ours. Another folder with content is left alone."""
-    from safetensors.numpy import save
-
     from purerec import __version__
 
     target = Path(path)
     check_target(target)
-    # Not ascontiguousarray, which would give a single number a dimension.
-    payload = save({name: np.asarray(array, order="C") for name, array in tensors.items()})
-    head = {
-        "format": FORMAT,
-        "kind": kind,
-        "purerec": __version__,
-        "tensors_sha256": hashlib.sha256(payload).hexdigest(),
-        **manifest,
-    }
     with new_folder(target) as work:
+        head = {
+            "format": FORMAT,
+            "kind": kind,
+            "purerec": __version__,
+            "tensors_sha256": _write_tensors(work / TENSORS, tensors),
+            **manifest,
+        }
         for name, content in {
-            TENSORS: payload,
             **(files or {}),
             MANIFEST: (json.dumps(head, indent=2, ensure_ascii=False) + "\n").encode(),
         }.items():
             _write_synced(work / name, content)
     return target
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, Array]) -> str:
+    """Write the tensors without a second copy of them in memory, and give back the sha256 of the file."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    try:
+        # Not ascontiguousarray, which would give a single number a dimension.
+        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from None
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
