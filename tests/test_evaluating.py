@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import purerec as pr
 from conftest import need
-from purerec.errors import ConfigError, DataError
+from purerec.errors import ConfigError, DataError, NotFittedError
 from purerec.evaluating import draw_pools, evaluate, repeat_positives
 from purerec.interactions import Csr, Interactions
 from purerec.metrics import DEFAULT_METRICS
 from purerec.ranking import Ranks
 from purerec.scoring import Factors
 from purerec.splitting import Split
+from purerec.vocabulary import Vocabulary
 
 
 @dataclass
@@ -243,9 +245,81 @@ def test_what_is_reported() -> None:
 def test_fingerprint_tells_splits_apart() -> None:
     model = descending(3, 6)
     first = evaluate(model, make_split(TRAIN, TEST, VALID))
-    assert first.fingerprint == evaluate(model, make_split(TRAIN, TEST, VALID), protocol="sampled").fingerprint
+    assert first.fingerprint == evaluate(model, make_split(TRAIN, TEST, VALID), seed=1).fingerprint
     other = [(0, 4, 5), *TEST[2:]]
     assert first.fingerprint != evaluate(model, make_split([*TRAIN, (0, 3, 1)], other, VALID)).fingerprint
+
+
+def test_fingerprint_tells_exclusions_apart() -> None:
+    """User 0 knows item 0 or item 1: as many items, and other candidates."""
+    others = [(1, 5, 5), (2, 2, 4), (2, 4, 1)]
+    first, second = (
+        evaluate(descending(3, 6), make_split([(0, known, 5), (1, 1 - known, 1), *others], [(0, 3, 5)]))
+        for known in (0, 1)
+    )
+    assert first.user_idx.tolist() == second.user_idx.tolist()
+    assert first.fingerprint != second.fingerprint
+
+
+def test_fingerprint_tells_protocols_and_pools_apart() -> None:
+    split, model = random_split(), descending(60, 90)
+    ways: list[dict[str, Any]] = [
+        {"protocol": "exact"},
+        {"protocol": "sampled", "pool": 10},
+        {"protocol": "sampled", "pool": 11},
+        {"protocol": "as_published", "pool": 10, "repetitions": 2},
+        {"protocol": "as_published", "pool": 10, "repetitions": 3},
+    ]
+    assert len({evaluate(model, split, **way).fingerprint for way in ways}) == len(ways)
+
+
+# ---------------------------------------------------------------------- models that know too much, or something else
+
+
+@pytest.mark.parametrize("protocol", ["exact", "sampled", "as_published"])
+def test_a_model_that_has_seen_the_answers_is_refused(protocol: Any) -> None:
+    split = random_split()
+    assert split.valid is not None
+    whole = split.full_train
+    everything = pr.make_model("ease").fit(split.test)
+    with pytest.raises(DataError, match=r"fitted on [\d,]+ of the [\d,]+ test positives, .* would be inflated; fit"):
+        evaluate(everything, split, protocol=protocol)
+    fitted = pr.make_model("ease").fit(whole)
+    assert evaluate(fitted, split, protocol=protocol).metrics["P@5"] > 0
+    with pytest.raises(DataError, match=r"of the [\d,]+ valid positives, so its score would be inflated"):
+        evaluate(fitted, split, protocol=protocol, on="valid")
+    train_only = pr.make_model("ease").fit(split.train)
+    assert evaluate(train_only, split, protocol=protocol, on="valid").metrics["P@5"] > 0
+
+
+def test_one_pair_seen_is_enough() -> None:
+    split = random_split()
+    row = int(np.flatnonzero(split.test.is_positive)[0])
+    train = split.train
+    leaked = replace(
+        train,
+        user_idx=np.append(train.user_idx, split.test.user_idx[row]),
+        item_idx=np.append(train.item_idx, split.test.item_idx[row]),
+        rating=np.append(train.rating, np.float32(5)),  # type: ignore[arg-type]
+    )
+    with pytest.raises(DataError, match="fitted on 1 of the"):
+        evaluate(pr.make_model("itempop").fit(leaked), split)
+
+
+@pytest.mark.parametrize("moved", ["users", "items"])
+def test_a_model_of_other_ids_is_refused_though_its_shape_fits(moved: str) -> None:
+    split = random_split()
+    ids = getattr(split.train, moved)
+    other = replace(split.train, **{moved: Vocabulary(ids.ids + 1, ids.what)})
+    model = pr.make_model("itempop").fit(other)
+    assert (len(model.users), len(model.items)) == split.train.shape
+    with pytest.raises(DataError, match=f"fitted on other {moved} .*evaluate it on a split of the data"):
+        evaluate(model, split)
+
+
+def test_a_model_that_is_not_fitted_is_refused() -> None:
+    with pytest.raises(NotFittedError):
+        evaluate(pr.make_model("itempop"), random_split())
 
 
 def test_wrong_use() -> None:
