@@ -16,7 +16,7 @@ import numpy as np
 
 from purerec import __version__, catalog, update_quality
 from purerec.comparing import compare, pooled
-from purerec.errors import ConfigError
+from purerec.errors import ConfigError, PurerecError
 from purerec.evaluating import Evaluation, evaluate
 from purerec.experiments import Plan, RunStore, compare_models, folder
 from purerec.models import make_model, settings_it_has
@@ -64,6 +64,9 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
         store=store,
         tell=tell,
     )
+    if found.failed:
+        reasons = "; ".join(f"{model}: {reason}" for model, reason in found.failed.items())
+        raise PurerecError(f"{name} is not complete ({reasons}); the other runs are kept, and --resume goes on")
     return head | {"split": parts.describe(), "label": found.label} | found.to_dict()
 
 

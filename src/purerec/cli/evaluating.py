@@ -120,12 +120,14 @@ def compare(
     """
     from purerec.catalog import cache_folder
     from purerec.experiments import Plan, RunStore, compare_models
+    from purerec.metrics import parse_of_ranks
     from purerec.models import REGISTRY
     from purerec.tuned import chosen_settings
 
     named = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
     set_for = settings_of_each(list(dict.fromkeys(named)), set_)
     kind = protocol_of(protocol)
+    parse_of_ranks(metric)
     log = reading.load(data)
     parts = holding_out.split(log, split)
     store = RunStore(cache_folder() / "runs" / parts.full_train.fingerprint[:16])
@@ -146,7 +148,8 @@ def compare(
         store=store,
         tell=console.note,
     )
-    store.clear()
+    if not found.failed:
+        store.clear()
     if json:
         console.write_json(found.to_dict(), json)
         if json == "-":
@@ -158,6 +161,8 @@ def compare(
     console.say()
     console.table(*found.costs_and_tests())
     console.say(found.recommendation())
+    for name, reason in found.failed.items():
+        console.warn(f"{name} failed and is left out: {reason}")
 
 
 def reproduce(
