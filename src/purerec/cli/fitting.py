@@ -16,6 +16,7 @@ from purerec.cli.options import (
     SeedOpt,
     SetOpt,
     SettingsOpt,
+    command,
     settings_of,
 )
 
@@ -79,11 +80,14 @@ def fit(
     from purerec.reporting.fit import fit_report
     from purerec.storing import check_target
     from purerec.training import Run
+    from purerec.tuned import check_searched
 
     check_target(out)  # before the work, not after
     recommender = make_model(model, **settings_of(set_, settings, model))
     data_log = reading.load(data)
     parts = None if split is None else holding_out.split(data_log, split)
+    if parts is not None and settings is not None:
+        check_searched(settings, data_log, parts, console.warn)
     train = data_log if parts is None else parts.full_train
     checkpoint = out.with_name(out.name + ".checkpoint")
     options = Run(
@@ -115,4 +119,5 @@ def fit(
     if judged is not None and parts is not None:
         console.say(f"on the test part of {parts.describe()}; {judged.label}:")
         console.table(list(judged.metrics), [list(judged.metrics.values())])
-    console.note(f"next: purerec recommend {folder} --user {recommender.users[0]}   or   purerec serve {folder}")
+    ask = command("recommend", folder, "--user", recommender.users[0])
+    console.note(f"next: {ask}   or   {command('serve', folder)}")
