@@ -427,9 +427,7 @@ def test_a_full_disk_is_told_and_the_trials_before_are_kept(tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(JournalFileBackend, "append_logs", full)
-    with pytest.raises(
-        StoreError, match=r"cannot be written to .*: No space left on device; make room and"
-    ):
+    with pytest.raises(StoreError, match=r"cannot be written to .*: No space left on device; make room and"):
         tune(task(), "itemknn", budget=Budget(trials=4), study=path)
     monkeypatch.undo()
     assert tune(task(), "itemknn", budget=Budget(trials=4), study=path).trials == 4
