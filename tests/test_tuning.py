@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import purerec as pr
 from conftest import PUREREC, ROOT, need, purerec
 from purerec import judging, tuned, tuning
+from purerec.comparing import paired_t_test
 from purerec.errors import ConfigError, DataError, DivergedError, MissingExtraError, StoreError
 from purerec.judging import Check, OutOfTime, Task
 from purerec.models import REGISTRY, make_model, model_class
@@ -288,6 +289,23 @@ def test_the_best_is_kept_only_if_it_is_better_beyond_noise(monkeypatch, differe
     entry = found.entry()
     assert entry["fresh"]["p"] == p
     assert ("best_settings" in entry and entry["best_settings"] is not None) == (kept == "defaults")
+
+
+def test_how_many_false_betters_are_to_be_expected():
+    """What docs/tuning.md tells: half of the level, for each model with something to search."""
+    rng = np.random.default_rng(0)
+    passed = 0
+    for _ in range(4000):
+        difference = rng.normal(0, 0.1, 200)
+        p = paired_t_test(difference, np.zeros(200))[1]
+        passed += Check(3, 0.2, 0.2, float(difference.mean()), -1, 1, p).better
+    assert passed / 4000 == pytest.approx(judging.SIGNIFICANT / 2, abs=0.0075)  # three standard errors
+    searched = [name for name in REGISTRY if model_class(name).config_class.search_space]
+    files = (ROOT / "experiments" / "tuned").glob("*.toml")
+    tests = sum("fresh" in entry for f in files for entry in tomllib.loads(f.read_text())["models"].values())
+    told = " ".join((ROOT / "docs" / "tuning.md").read_text().split())
+    assert f"{len(searched)} x 0.025 = {len(searched) * 0.025:.2f} false" in told
+    assert f"The {tests} tests in the tables below would have {tests * 0.025:.1f}." in told
 
 
 # ---------------------------------------------------------------------- studies
