@@ -65,6 +65,13 @@ def test_an_unknown_metric_is_refused_before_anything_is_fitted(clicks, command,
     assert done.stdout == ""
 
 
+def test_an_unknown_metric_to_stop_by_is_refused_before_anything_is_fitted(clicks, tmp_path):
+    out = tmp_path / "m"
+    done = purerec("fit", clicks, "--model", "svd", "--set", "metric=foo", "--early-stopping", "--out", out, check=2)
+    assert "svd: metric='foo' unknown metric 'foo'; known are MAP, MRR, P@k" in " ".join(done.stderr.split())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_model_that_fails_does_not_take_the_others_down(clicks, tmp_path):
     command = ["compare", clicks, *READING, "--seeds", 1, "--set", "memory_mb=0.0001"]
     done = purerec(*command, "--models", "ease,itempop,itemknn", "--json", tmp_path / "found.json", check=0)
