@@ -677,6 +677,22 @@ def test_wrong_use_is_told_in_one_line(clicks, arguments, said, monkeypatch, cap
     assert done.out == ""
 
 
+def test_a_search_of_which_nothing_came_is_not_a_success(clicks, tmp_path, monkeypatch, capsys):
+    from purerec import cli
+
+    def broken(*_, **__):
+        raise DataError("too few rows")
+
+    monkeypatch.setattr(tuning, "tune", broken)
+    arguments = ["tune", str(clicks), "--models", "ease,itemknn", "--study", str(tmp_path / "s"), "--json", "-"]
+    monkeypatch.setattr(sys, "argv", ["purerec", *arguments])
+    assert cli._run() == 2
+    done = capsys.readouterr()
+    assert "ease is left out: too few rows" in done.err
+    assert "none of the models could be searched" in done.err
+    assert done.out == ""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_keeps_the_trials_and_says_how_to_go_on(clicks, tmp_path):
     study = tmp_path / "study"

@@ -113,6 +113,14 @@ def test_settings_that_were_searched_on_test_rows_are_refused(clicks, tmp_path):
     assert json.loads(scored.stdout)["users"] > 0
 
 
+def test_the_next_step_after_a_fit_can_be_typed_as_it_stands(tmp_path):
+    data = tmp_path / "clicks.csv"
+    data.write_text("user,item\n" + "".join(f"ann; {u},i{u * i % 7}\n" for u in range(5) for i in range(1, 4)))
+    done = purerec("fit", data, "--model", "itempop", "--out", tmp_path / "my model", check=0)
+    (step,) = re.findall(r"^next: purerec (.*?)   or   ", done.stderr, flags=re.MULTILINE)
+    assert "ann; 0" in purerec(*shlex.split(step), check=0).stdout
+
+
 def test_tuned_settings_are_not_for_every_split(data_dir):
     refused = purerec("compare", "ml-100k", "--split", "u2", "--tuned", "--models", "itempop", "--seeds", 1, check=2)
     assert "was searched on 20,000 of the 20,000 rows of this test part" in " ".join(refused.stderr.split())
