@@ -82,7 +82,7 @@ def test_evaluate_own_file_and_a_stored_model(clicks, model, tmp_path):
     assert json.loads((tmp_path / "r.json").read_text())["split"] == "ratio test=0.2 seed=0"
     assert "ratio" in done.stdout
     leaked = purerec("evaluate", clicks, "--from", model, check=2)
-    assert "would be a lie" in leaked.stderr
+    assert "would be inflated" in leaked.stderr
     purerec("fit", clicks, "--model", "itempop", "--split", "ratio", "--out", tmp_path / "m", check=0)
     honest = purerec("evaluate", clicks, "--from", tmp_path / "m", "--split", "ratio", "--json", "-", check=0)
     measured = json.loads(honest.stdout)["metrics"]

@@ -139,6 +139,17 @@ def test_different_pools_cannot_be_compared() -> None:
         compare(results, "100", "P@5")
 
 
+def test_other_seeds_draw_other_candidates() -> None:
+    def runs(*seeds: int, **changes: Any) -> list[Evaluation]:
+        return [evaluation([0.1, 0.2, 0.4], seed=seed, **changes) for seed in seeds]
+
+    drawn: dict[str, Any] = {"protocol": "sampled", "pool": 100}
+    with pytest.raises(DataError, match=r"seeds \[1, 2\] and 'a' with \[0, 1\]"):
+        compare({"a": runs(0, 1, **drawn), "b": runs(2, 1, **drawn)}, "a", "P@5")
+    assert len(compare({"a": runs(0, 1, **drawn), "b": runs(1, 0, **drawn)}, "a", "P@5")) == 2
+    assert len(compare({"a": runs(0, 1), "b": runs(2)}, "a", "P@5")) == 2  # all items are candidates
+
+
 def test_wrong_use() -> None:
     results: dict[str, Any] = {"a": evaluation([0.1, 0.2])}
     with pytest.raises(ConfigError, match="'b' is not among the results"):

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import purerec as pr
 from conftest import need
-from purerec.errors import ConfigError, DataError
+from purerec.errors import ConfigError, DataError, NotFittedError
 from purerec.evaluating import draw_pools, evaluate, repeat_positives
+from purerec.experiments import paper_row
 from purerec.interactions import Csr, Interactions
 from purerec.metrics import DEFAULT_METRICS
 from purerec.ranking import Ranks
 from purerec.scoring import Factors
 from purerec.splitting import Split
+from purerec.vocabulary import Vocabulary
 
 
 @dataclass
@@ -243,9 +246,81 @@ def test_what_is_reported() -> None:
 def test_fingerprint_tells_splits_apart() -> None:
     model = descending(3, 6)
     first = evaluate(model, make_split(TRAIN, TEST, VALID))
-    assert first.fingerprint == evaluate(model, make_split(TRAIN, TEST, VALID), protocol="sampled").fingerprint
+    assert first.fingerprint == evaluate(model, make_split(TRAIN, TEST, VALID), seed=1).fingerprint
     other = [(0, 4, 5), *TEST[2:]]
     assert first.fingerprint != evaluate(model, make_split([*TRAIN, (0, 3, 1)], other, VALID)).fingerprint
+
+
+def test_fingerprint_tells_exclusions_apart() -> None:
+    """User 0 knows item 0 or item 1: as many items, and other candidates."""
+    others = [(1, 5, 5), (2, 2, 4), (2, 4, 1)]
+    first, second = (
+        evaluate(descending(3, 6), make_split([(0, known, 5), (1, 1 - known, 1), *others], [(0, 3, 5)]))
+        for known in (0, 1)
+    )
+    assert first.user_idx.tolist() == second.user_idx.tolist()
+    assert first.fingerprint != second.fingerprint
+
+
+def test_fingerprint_tells_protocols_and_pools_apart() -> None:
+    split, model = random_split(), descending(60, 90)
+    ways: list[dict[str, Any]] = [
+        {"protocol": "exact"},
+        {"protocol": "sampled", "pool": 10},
+        {"protocol": "sampled", "pool": 11},
+        {"protocol": "as_published", "pool": 10, "repetitions": 2},
+        {"protocol": "as_published", "pool": 10, "repetitions": 3},
+    ]
+    assert len({evaluate(model, split, **way).fingerprint for way in ways}) == len(ways)
+
+
+# ---------------------------------------------------------------------- models that know too much, or something else
+
+
+@pytest.mark.parametrize("protocol", ["exact", "sampled", "as_published"])
+def test_a_model_that_has_seen_the_answers_is_refused(protocol: Any) -> None:
+    split = random_split()
+    assert split.valid is not None
+    whole = split.full_train
+    everything = pr.make_model("ease").fit(split.test)
+    with pytest.raises(DataError, match=r"fitted on [\d,]+ of the [\d,]+ test positives, .* would be inflated; fit"):
+        evaluate(everything, split, protocol=protocol)
+    fitted = pr.make_model("ease").fit(whole)
+    assert evaluate(fitted, split, protocol=protocol).metrics["P@5"] > 0
+    with pytest.raises(DataError, match=r"of the [\d,]+ valid positives, so its score would be inflated"):
+        evaluate(fitted, split, protocol=protocol, on="valid")
+    train_only = pr.make_model("ease").fit(split.train)
+    assert evaluate(train_only, split, protocol=protocol, on="valid").metrics["P@5"] > 0
+
+
+def test_one_pair_seen_is_enough() -> None:
+    split = random_split()
+    row = int(np.flatnonzero(split.test.is_positive)[0])
+    train = split.train
+    leaked = replace(
+        train,
+        user_idx=np.append(train.user_idx, split.test.user_idx[row]),
+        item_idx=np.append(train.item_idx, split.test.item_idx[row]),
+        rating=np.append(train.rating, np.float32(5)),  # type: ignore[arg-type]
+    )
+    with pytest.raises(DataError, match="fitted on 1 of the"):
+        evaluate(pr.make_model("itempop").fit(leaked), split)
+
+
+@pytest.mark.parametrize("moved", ["users", "items"])
+def test_a_model_of_other_ids_is_refused_though_its_shape_fits(moved: str) -> None:
+    split = random_split()
+    ids = getattr(split.train, moved)
+    other = replace(split.train, **{moved: Vocabulary(ids.ids + 1, ids.what)})
+    model = pr.make_model("itempop").fit(other)
+    assert (len(model.users), len(model.items)) == split.train.shape
+    with pytest.raises(DataError, match=f"fitted on other {moved} .*evaluate it on a split of the data"):
+        evaluate(model, split)
+
+
+def test_a_model_that_is_not_fitted_is_refused() -> None:
+    with pytest.raises(NotFittedError):
+        evaluate(pr.make_model("itempop"), random_split())
 
 
 def test_wrong_use() -> None:
@@ -284,15 +359,20 @@ def log_of(rows: np.ndarray) -> Interactions:
 
 
 def test_popularity_on_ml_100k(data_dir: Path) -> None:
-    """The paper's ItemPop row of Table 2 (facts.md; MAP is .1515 or .1516, as ties fall)."""
+    """Which numbers of the paper's ItemPop row of Table 2 are ours, as docs/evaluation.md tells."""
     log = log_of(ratings(data_dir / "ml-100k" / "u.data", "\t"))
     is_test = np.arange(len(log)) < 20_000
     split = Split(log.subset(~is_test), None, log.subset(is_test))
     popularity = split.train.positives.item_counts.astype(np.float32)
     model = Table(np.tile(popularity, (log.n_users, 1)), name="itempop")
     found = evaluate(model, split)
-    expected = [0.2624, 0.2338, 0.2050, 0.2793, 0.2568, 0.2403, 0.1515, 0.4657]
-    assert list(found.metrics.values()) == pytest.approx(expected, abs=1.6e-4)
+    ours = {name: round(value, 4) for name, value in found.metrics.items()}
+    assert list(ours.values()) == [0.2624, 0.2338, 0.2050, 0.2793, 0.2568, 0.2403, 0.1515, 0.4657]
+    printed = paper_row("ml-100k", "itempop")
+    assert printed is not None
+    assert [name for name in ours if ours[name] == printed[name]] == ["P@3", "P@5", "NDCG@3", "NDCG@5", "MAP"]
+    assert [ours[name] - printed[name] for name in ("P@10", "NDCG@10")] == pytest.approx([1e-4, 1e-4])
+    assert printed["MRR"] == 0.4557
     assert (found.n_users_evaluated, found.n_users_skipped) == (456, 487)
 
 

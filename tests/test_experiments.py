@@ -3,8 +3,9 @@ import pytest
 
 import purerec as pr
 from purerec import experiments, reproducing
-from purerec.errors import ConfigError, DataError
+from purerec.errors import ConfigError, DataError, DivergedError, PurerecError
 from purerec.experiments import Plan, RunStore, compare_models
+from purerec.metrics import DEFAULT_METRICS
 from purerec.tuned import tuned_settings
 
 
@@ -57,11 +58,162 @@ def test_wrong_plans_are_told_before_anything_is_fitted():
 def test_a_model_that_has_seen_the_test_part_is_refused():
     split = parts()
     cheat = pr.make_model("itempop").fit(split.test)
-    with pytest.raises(DataError, match="would be a lie"):
+    with pytest.raises(DataError, match="would be inflated"):
         experiments.run(split, cheat)
     other = pr.make_model("itempop").fit(pr.Interactions.from_columns([1], [2]))
     with pytest.raises(DataError, match="other"):
         experiments.run(split, other)
+
+
+class Broken(pr.ItemPop):
+    """A model whose fit ends in the error of its name."""
+
+    error: BaseException = RuntimeError("no such thing")
+
+    def _fit(self, train, valid, seed, run):
+        if seed == 1:
+            raise self.error
+        super()._fit(train, valid, seed, run)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (DivergedError("epoch 3: the loss is nan; lower learning_rate"), "epoch 3: the loss is nan"),
+        (MemoryError(), "out of memory"),
+        (RuntimeError("no such thing"), "internal error: RuntimeError: no such thing"),
+    ],
+)
+def test_a_model_that_fails_is_told_and_the_others_go_on(error, reason, monkeypatch):
+    monkeypatch.setattr(Broken, "error", error)
+    make = Plan.make
+    monkeypatch.setattr(Plan, "make", lambda self: Broken() if self.name == "broken" else make(self))
+    plans = [PLANS[0], Plan("broken", "itempop"), PLANS[1]]
+    lines = []
+    found = compare_models(parts(), plans, seeds=2, tell=lines.append)
+    assert list(found.results) == ["itempop", "small"]
+    assert found.failed["broken"].startswith(reason)
+    assert any(line.startswith(f"broken failed: {reason}") for line in lines)
+    assert [row.model for row in found.tests()] == ["itempop", "small"]
+    assert found.to_dict()["failed"] == found.failed
+    assert found.recommendation().startswith("use ")
+    # The others can be tested without the baseline, too.
+    other = compare_models(parts(), plans, seeds=2, baseline="broken", tell=lines.append)
+    assert other.baseline == "itempop"
+    assert "broken failed: the others are tested against itempop" in lines
+    with pytest.raises(PurerecError, match=f"no model could be compared: broken: {reason}"):
+        compare_models(parts(), plans[1:2], seeds=2)
+
+
+def test_ctrl_c_is_no_failure_of_a_model(monkeypatch):
+    monkeypatch.setattr(Broken, "error", KeyboardInterrupt())
+    monkeypatch.setattr(Plan, "make", lambda self: Broken())
+    with pytest.raises(KeyboardInterrupt):
+        compare_models(parts(), PLANS[:1], seeds=2)
+
+
+def test_an_experiment_with_a_failed_model_is_not_written(tmp_path, monkeypatch):
+    (tmp_path / "one.toml").write_text(
+        """
+        title = "one"
+        data = "world"
+        split = "ratio"
+        seeds = 5
+        metric = "P@5"
+        baseline = "itempop"
+        protocol = "exact"
+        models = [{ name = "itempop" }, { name = "broken", model = "itempop" }]
+        """
+    )
+    make = Plan.make
+    monkeypatch.setattr(reproducing, "folder", lambda: tmp_path)
+    monkeypatch.setattr(Plan, "make", lambda self: Broken() if self.name == "broken" else make(self))
+    with pytest.raises(PurerecError, match=r"one is not complete .broken: internal error.*--resume"):
+        reproducing.reproduce("one", quick=True, tell=lambda _: None)
+
+
+def test_any_metric_of_ranks_is_computed_and_others_are_refused_before_anything_is_fitted(monkeypatch):
+    found = compare_models(parts(), PLANS[:2], seeds=1, metric="Recall@7")
+    assert found.metrics == [*DEFAULT_METRICS, "Recall@7"]
+    assert found.tests()[1].mean == pytest.approx(found.mean("small", "Recall@7"))
+    monkeypatch.setattr(experiments, "run", None)
+    with pytest.raises(ConfigError, match="unknown metric 'foo'; known are MAP, MRR, P@k"):
+        compare_models(parts(), PLANS, metric="foo")
+    with pytest.raises(ConfigError, match="Coverage@5 says nothing about hits"):
+        compare_models(parts(), PLANS, metric="Coverage@5")
+
+
+# ---------------------------------------------------------------------- the store of finished runs
+
+
+def count_runs(monkeypatch):
+    runs = []
+    real = experiments.run
+    monkeypatch.setattr(experiments, "run", lambda *a, **k: runs.append(1) or real(*a, **k))
+    return runs
+
+
+def test_a_changed_default_is_run_anew(tmp_path, monkeypatch):
+    store, plans = RunStore(tmp_path / "runs"), [Plan("ease", "ease")]
+    first = compare_models(parts(), plans, seeds=1, store=store)
+    runs = count_runs(monkeypatch)
+    compare_models(parts(), plans, seeds=1, store=store)
+    assert not runs
+    # The same setting spelled out is the same run; another default is not.
+    compare_models(parts(), [Plan("ease", "ease", {"regularization": 500})], seeds=1, store=store)
+    assert not runs
+    field = pr.models.ease.EASEConfig.model_fields["regularization"]
+    monkeypatch.setattr(field, "default", 3.0)
+    pr.models.ease.EASEConfig.model_rebuild(force=True)
+    try:
+        second = compare_models(parts(), plans, seeds=1, store=store)
+    finally:
+        monkeypatch.undo()
+        pr.models.ease.EASEConfig.model_rebuild(force=True)
+    assert [r.settings["regularization"] for r in (first.results["ease"][0], second.results["ease"][0])] == [500, 3]
+
+
+def test_whatever_a_result_depends_on_is_run_anew(tmp_path, monkeypatch):
+    store, plans, split = RunStore(tmp_path / "runs"), PLANS[:1], parts()
+    compare_models(split, plans, seeds=1, store=store)
+    runs = count_runs(monkeypatch)
+    assert split.valid is not None
+    # The same test part and train and validation together, but otherwise divided; ranked by others; other code.
+    half = len(split.valid) // 2
+    rows = np.arange(len(split.full_train))
+    moved = pr.Split(
+        split.full_train.subset(rows[:-half]), split.full_train.subset(rows[-half:]), split.test, split.made
+    )
+    swapped = pr.Split(split.train, split.test, split.valid, split.made)
+    for n, (other, how) in enumerate(
+        [
+            (moved, {}),
+            (swapped, {}),
+            (split, {"metric": "P@7"}),
+            (split, {"protocol": "sampled"}),
+            (split, {"protocol": "sampled", "pool": 7}),
+        ],
+        start=1,
+    ):
+        compare_models(other, plans, seeds=1, store=store, **how)
+        assert len(runs) == n
+    monkeypatch.setattr(experiments, "_code", lambda: "changed")
+    compare_models(split, plans, seeds=1, store=store)
+    assert len(runs) == 6
+
+
+def test_a_store_that_cannot_be_used_is_done_without(tmp_path, monkeypatch):
+    whole = compare_models(parts(), PLANS[:2], seeds=2)
+    (tmp_path / "file").write_text("")
+    found = compare_models(parts(), PLANS[:2], seeds=2, store=RunStore(tmp_path / "file"))
+    assert found.mean("small", "P@5") == whole.mean("small", "P@5")
+    store = RunStore(tmp_path / "runs")
+    compare_models(parts(), PLANS[:2], seeds=1, store=store)
+    for folder in store.path.iterdir():
+        (folder / "manifest.json").write_text("{")
+    assert compare_models(parts(), PLANS[:2], seeds=1, store=store).mean("small", "P@5") > 0
+    # Another comparison of the same data begins, and clears the store.
+    assert compare_models(parts(), PLANS[:2], seeds=2, store=store, tell=lambda _: store.clear()).results
 
 
 def test_early_stopping_refits_on_everything():

@@ -62,7 +62,7 @@ LAYERS = [
         "sampling",
         "risks",
     },
-    {"metrics", "scoring", "ranking", "engines"},
+    {"metrics", "scoring", "ranking", "engines", "leakage"},
     {"entries", "downloading", "fetching", "catalog", "theory", "validating", "evaluating"},
     {"comparing", "telling", "training", "reporting", "results"},
     {"explaining", "models"},

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 
 from purerec import storage
 from purerec.errors import StoreError
@@ -62,10 +64,18 @@ def test_a_failure_half_way_leaves_the_old_folder(tmp_path, monkeypatch):
     def full_disk(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(manifests, "write_synced", full_disk)  # the last file of several
-    with pytest.raises(StoreError, match="No space left"):
-        save(tmp_path / "m", n=2)
-    monkeypatch.undo()
+    def full_disk_for_tensors(tensors, path):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    # The last file of several, and the first.
+    for place, name, fails in (
+        (manifests, "write_synced", full_disk),
+        (safetensors.numpy, "save_file", full_disk_for_tensors),
+    ):
+        monkeypatch.setattr(place, name, fails)
+        with pytest.raises(StoreError, match="No space left"):
+            save(tmp_path / "m", n=2)
+        monkeypatch.undo()
     assert storage.read_folder(tmp_path / "m", kind="model").manifest["n"] == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import purerec as pr
 from conftest import PUREREC, ROOT, need, purerec
 from purerec import judging, tuned, tuning
-from purerec.errors import ConfigError, DivergedError, MissingExtraError
+from purerec.comparing import paired_t_test
+from purerec.errors import ConfigError, DataError, DivergedError, MissingExtraError, StoreError
 from purerec.judging import Check, OutOfTime, Task
 from purerec.models import REGISTRY, make_model, model_class
 from purerec.models.spaces import Choices
@@ -290,6 +291,23 @@ def test_the_best_is_kept_only_if_it_is_better_beyond_noise(monkeypatch, differe
     assert ("best_settings" in entry and entry["best_settings"] is not None) == (kept == "defaults")
 
 
+def test_how_many_false_betters_are_to_be_expected():
+    """What docs/tuning.md tells: half of the level, for each model with something to search."""
+    rng = np.random.default_rng(0)
+    passed = 0
+    for _ in range(4000):
+        difference = rng.normal(0, 0.1, 200)
+        p = paired_t_test(difference, np.zeros(200))[1]
+        passed += Check(3, 0.2, 0.2, float(difference.mean()), -1, 1, p).better
+    assert passed / 4000 == pytest.approx(judging.SIGNIFICANT / 2, abs=0.0075)  # three standard errors
+    searched = [name for name in REGISTRY if model_class(name).config_class.search_space]
+    files = (ROOT / "experiments" / "tuned").glob("*.toml")
+    tests = sum("fresh" in entry for f in files for entry in tomllib.loads(f.read_text())["models"].values())
+    told = " ".join((ROOT / "docs" / "tuning.md").read_text().split())
+    assert f"{len(searched)} x 0.025 = {len(searched) * 0.025:.2f} false" in told
+    assert f"The {tests} tests in the tables below would have {tests * 0.025:.1f}." in told
+
+
 # ---------------------------------------------------------------------- studies
 
 
@@ -386,6 +404,53 @@ def test_half_a_line_of_a_killed_process_is_taken_off_and_other_files_are_left_a
         tune(task(), "itemknn", budget=Budget(trials=1), study=tmp_path)
 
 
+def elsewhere(code, *arguments):
+    """Another process that says when it is ready, and stays until its standard input is closed."""
+    code += "; print('ready', flush=True); sys.stdin.read()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", f"import sys; {code}", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout.readline() == "ready\n"
+    return other
+
+
+HOLD = "from pathlib import Path; from purerec.studies import claimed; c = claimed(Path(sys.argv[1])); c.__enter__()"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+def test_a_study_that_another_process_is_at_is_left_alone(tmp_path):
+    path = tmp_path / "s"
+    tune(task(), "itemknn", budget=Budget(trials=2), study=path)
+    before = path.read_bytes()
+    other = elsewhere(HOLD, path)
+    try:
+        with pytest.raises(ConfigError, match="in use by another search; wait until it has ended"):
+            tune(task(), "itemknn", budget=Budget(trials=3), study=path)
+        assert path.read_bytes() == before
+    finally:
+        other.communicate(timeout=60)
+    assert tune(task(), "itemknn", budget=Budget(trials=3), study=path).trials == 3  # gone with the process
+
+
+def test_a_full_disk_is_told_and_the_trials_before_are_kept(tmp_path, monkeypatch):
+    from optuna.storages.journal import JournalFileBackend
+
+    path = tmp_path / "s"
+    tune(task(), "itemknn", budget=Budget(trials=2), study=path)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(JournalFileBackend, "append_logs", full)
+    with pytest.raises(StoreError, match=r"cannot be written to .*: No space left on device; make room and"):
+        tune(task(), "itemknn", budget=Budget(trials=4), study=path)
+    monkeypatch.undo()
+    assert tune(task(), "itemknn", budget=Budget(trials=4), study=path).trials == 4
+
+
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"purerec\[tune\]"):
@@ -428,7 +493,81 @@ def test_settings_files(tmp_path):
     with pytest.raises(ConfigError, match="no tuned settings for 'clicks'"):
         tuned.tuned_settings("clicks", "svd")
     with pytest.raises(ConfigError, match="give one of them"):
-        tuned.chosen_settings("ml-100k", "svd", path, tuned=True)
+        tuned.chosen_file("ml-100k", path, tuned=True)
+
+
+def searched_file(path, parts, **changes):
+    facts = {"data": "tastes", "split": parts.label, "searched": tuned.searched(parts) | changes}
+    return tuned.write_settings(path, facts, {"svd": {"settings": {"dim": 3}}})
+
+
+def test_settings_are_refused_where_their_search_had_rows_of_the_test_part(tmp_path):
+    log = pr.Interactions.from_columns(*columns(), name="tastes").deduplicate()
+    parts = pr.split(log, "ratio", seed=0)
+    path = searched_file(tmp_path / "tuned.toml", parts)
+    warnings = []
+    tuned.check_searched(path, log, parts, warnings.append)
+    other = pr.split(log, "ratio", seed=1)
+    shared = parts.full_train.pairs.overlap(other.test.pairs)
+    assert shared > 0
+    with pytest.raises(DataError, match=rf"{shared} of the {len(other.test.pairs)} rows .*here ratio .*seed=1.*tune"):
+        tuned.check_searched(path, log, other, warnings.append)
+    # The same test part, and train and validation divided otherwise: none of its rows was searched on.
+    again = pr.split(log, "ratio", seed=0, valid=False)
+    tuned.check_searched(path, log, again, warnings.append)
+    assert not warnings
+
+
+def test_settings_searched_on_the_past_may_be_judged_by_what_came_later(tmp_path):
+    user, item = columns()
+    log = pr.Interactions.from_columns(user, item, timestamp=np.arange(len(user)), name="tastes").deduplicate()
+    path = searched_file(tmp_path / "tuned.toml", pr.split(log, "temporal", at=800))
+    warnings = []
+    tuned.check_searched(path, log, pr.split(log, "temporal", at=1000), warnings.append)
+    assert not warnings
+    with pytest.raises(DataError, match="would be inflated"):
+        tuned.check_searched(path, log, pr.split(log, "temporal", at=600), warnings.append)
+
+
+def test_another_threshold_does_not_hide_what_was_searched_on(tmp_path):
+    rng = np.random.default_rng(0)
+    log = pr.Interactions.from_columns(
+        *columns(), rating=rng.integers(1, 6, 1500).astype(np.float32), positive_rating=4, name="tastes"
+    ).deduplicate()
+    path = searched_file(tmp_path / "tuned.toml", pr.split(log, "ratio"))
+    warnings = []
+    low = log.with_positives(2)
+    tuned.check_searched(path, low, pr.split(low, "ratio"), warnings.append)
+    with pytest.raises(DataError, match="would be inflated"):
+        tuned.check_searched(path, low, pr.split(low, "ratio", seed=3), warnings.append)
+    assert not warnings
+
+
+def test_settings_of_other_data_or_of_unknown_origin_are_used_with_a_warning(tmp_path):
+    log = pr.Interactions.from_columns(*columns(), name="tastes")
+    parts = pr.split(log, "ratio")
+    grown = pr.Interactions.from_columns(*columns(1600), name="tastes")
+    path = searched_file(tmp_path / "tuned.toml", parts)
+    strange = searched_file(tmp_path / "strange.toml", parts, method="u9", parameters={"fold": 3})
+    untold = tmp_path / "by-hand.toml"
+    untold.write_text("[models.svd]\nsettings = { dim = 3 }\n")
+    warnings = []
+    for file in (path, strange, untold):
+        tuned.check_searched(file, grown, pr.split(grown, "ratio"), warnings.append)
+    assert len(warnings) == 3
+    assert all("was searched on other data than this" in line and "inflated" in line for line in warnings)
+
+
+@pytest.mark.parametrize(("name", "how"), [("ml-100k", "u1"), ("ml-1m", "auto"), ("yelp", "auto")])
+def test_settings_of_the_papers_data_sets_know_their_split(name, how, data_dir):
+    log = pr.load(name)
+    path = tuned.tuned_file(name)
+    parts = pr.split(log, how)
+    assert tomllib.loads(path.read_text())["searched"] == tuned.searched(parts)
+    assert tomllib.loads(path.read_text())["split"] == parts.label
+    tuned.check_searched(path, log, parts, pytest.fail)
+    with pytest.raises(DataError, match="would be inflated"):
+        tuned.check_searched(path, log, pr.split(log, "u2" if how == "u1" else "ratio"), pytest.fail)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments" / "tuned").glob("*.toml")), ids=lambda path: path.stem)
@@ -535,6 +674,22 @@ def test_wrong_use_is_told_in_one_line(clicks, arguments, said, monkeypatch, cap
     done = capsys.readouterr()
     assert said in done.err
     assert done.err.strip().count("\n") == 0
+    assert done.out == ""
+
+
+def test_a_search_of_which_nothing_came_is_not_a_success(clicks, tmp_path, monkeypatch, capsys):
+    from purerec import cli
+
+    def broken(*_, **__):
+        raise DataError("too few rows")
+
+    monkeypatch.setattr(tuning, "tune", broken)
+    arguments = ["tune", str(clicks), "--models", "ease,itemknn", "--study", str(tmp_path / "s"), "--json", "-"]
+    monkeypatch.setattr(sys, "argv", ["purerec", *arguments])
+    assert cli._run() == 2
+    done = capsys.readouterr()
+    assert "ease is left out: too few rows" in done.err
+    assert "none of the models could be searched" in done.err
     assert done.out == ""
 
 

@@ -172,3 +172,10 @@ def _check_comparable(runs: Mapping[str, Sequence[Evaluation]], baseline: str, m
                     f"{name!r} was evaluated on another split or other users than {baseline!r}; "
                     "evaluate both on the same split"
                 )
+        # Where candidates are drawn, the seed draws them: other seeds are other lists.
+        seeds = sorted(r.seed for r in run), sorted(r.seed for r in runs[baseline])
+        if first.pool is not None and seeds[0] != seeds[1]:
+            raise DataError(
+                f"{name!r} was evaluated with the seeds {seeds[0]} and {baseline!r} with {seeds[1]}, so they ranked "
+                "other candidates; evaluate both with the same seeds"
+            )

@@ -9,13 +9,14 @@
                     The defect behind several rows of Tables 3 and 4 of the paper, kept to show where they
                     come from. Everything but MRR is inflated.
 
-Users without a test positive are left out, and counted.
+Users without a test positive are left out, and counted. A model that was fitted on other users or items than the
+split has, or on positives that it is to be judged by, is refused (`purerec.leakage`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -27,6 +28,7 @@ from purerec.compiled import Scalar, kernel
 from purerec.drawing import mulhi, splitmix64
 from purerec.errors import ConfigError, DataError
 from purerec.interactions import Csr, Interactions
+from purerec.leakage import check_unseen
 from purerec.metrics import DEFAULT_METRICS, Metric, coverage, gini, novelty, parse
 from purerec.randomness import key64
 from purerec.ranking import Ranks, ranks, top_k
@@ -62,7 +64,8 @@ class Evaluation:
     repetitions: int | None
     """How often a positive stands in the list, where that is not once."""
     fingerprint: str
-    """Tells apart evaluations that rank different positives or candidates."""
+    """Tells apart evaluations of other positives, other candidates or another protocol. The seed is not in it: it
+    breaks ties, and draws the candidates of the sampled protocols."""
 
     @property
     def n_users_evaluated(self) -> int:
@@ -124,6 +127,10 @@ def evaluate(
 
     `seed` decides how ties are broken and which items are in a sampled pool; neither depends on the model, so
     models evaluated with one seed are compared on the same lists.
+
+    A model that says what it was fitted on (`users`, `items` and `seen`, as all of this package do) must know the
+    users and items of the split, and none of the positives to be found: a DataError. Any other scorer is taken as it
+    is.
     """
     start = time.perf_counter()
     wanted = [parse(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]
@@ -135,6 +142,7 @@ def evaluate(
             f"no user has a positive in the {on} part, so there is nothing to rank; hold out more "
             "interactions, or lower the rating that counts as positive"
         )
+    check_unseen(model, split, target, on)
     limits: dict[str, Any] = {"seed": seed, "memory_mb": memory_mb, "threads": threads}
     if protocol == "exact":
         found = ranks(model, relevant, excluded=known, **limits)
@@ -174,7 +182,7 @@ def evaluate(
         seed=int(seed),
         pool=int(pool) if sampled else None,
         repetitions=int(repetitions) if protocol == "as_published" else None,
-        fingerprint=_fingerprint(relevant, known),
+        fingerprint=_fingerprint(relevant, known, protocol, *((pool, repetitions) if sampled else ())),
     )
 
 
@@ -203,11 +211,11 @@ def _parts(split: Split, on: Part) -> tuple[Interactions, Csr]:
     return split.valid, known
 
 
-def _fingerprint(relevant: Csr, known: Csr) -> str:
-    code = 0
-    for array in (relevant.indptr, relevant.indices, known.indptr):
-        code = zlib.crc32(array.data, code)
-    return f"{code:08x}"
+def _fingerprint(relevant: Csr, known: Csr, *how: object) -> str:
+    digest = hashlib.sha256(f"{relevant.shape} {how}".encode())
+    for array in (relevant.indptr, relevant.indices, known.indptr, known.indices):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]
 
 
 # ---------------------------------------------------------------------- pools

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -15,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from purerec import __version__, storage
-from purerec.errors import ConfigError, DataError, StoreError
+from purerec.errors import ConfigError, PurerecError, StoreError
 from purerec.evaluating import Evaluation, Protocol, evaluate
 from purerec.interactions import Interactions
 from purerec.memory import Peak
+from purerec.metrics import DEFAULT_METRICS, parse_of_ranks
 from purerec.models import make_model
 from purerec.models.base import Recommender
 from purerec.results import Comparison, Result
@@ -38,13 +40,11 @@ def run(
 ) -> Result:
     """Fit a model on all of train with fixed settings, and evaluate it on the test part.
 
-    A model that is already fitted is only evaluated, provided that it has not seen the test part.
+    A model that is already fitted is only evaluated; `evaluate` refuses it if it has seen the test part.
     """
     peak = Peak()
     start = time.perf_counter()
-    if model.is_fitted:
-        check_not_seen(model, split)
-    else:
+    if not model.is_fitted:
         model.fit(split.full_train, seed=seed, run=options)
     fitted = time.perf_counter()
     result = evaluate(model, split, protocol=protocol, seed=seed, **evaluation)
@@ -77,21 +77,6 @@ def fit_with_early_stopping(
     epochs = None if best is None or best.best_epoch is None else best.best_epoch + 1
     model.fit(train, seed=seed, run=replace(options, stop_after=epochs))
     model.fitted_on["epochs_found"] = epochs
-
-
-def check_not_seen(model: Recommender, split: Split) -> None:
-    """A stored model may be judged only by pairs that it was not fitted on."""
-    if model.users != split.test.users or model.items != split.test.items:
-        raise DataError(
-            f"the model knows {len(model.users):,} users and {len(model.items):,} items, and this data has other "
-            f"ones ({split.test.n_users:,} and {split.test.n_items:,}); evaluate it on the data it was fitted on"
-        )
-    seen = model.seen.overlap(split.test.positives)
-    if seen:
-        raise DataError(
-            f"the model was fitted on {seen:,} of the {split.test.n_positives:,} test pairs, so its score would "
-            f"be a lie; fit it with the same --split ({split.label}) and --split-seed"
-        )
 
 
 @cache
@@ -142,7 +127,12 @@ def compare_models(
     store: RunStore | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Fit and evaluate every plan with seeds 0, 1, ...; runs that the store has are not run again."""
+    """Fit and evaluate every plan with seeds 0, 1, ...; runs that the store has are not run again.
+
+    A model that fails, with whatever error, is left out and told; the others go on. If it is the baseline, the first
+    model that is left takes its place.
+    """
+    parse_of_ranks(metric)
     names = [plan.name for plan in plans]
     if not names or len(set(names)) < len(names):
         raise ConfigError("give at least one model to compare, and each once")
@@ -151,19 +141,59 @@ def compare_models(
     against = baseline or ("pure" if "pure" in names else names[0])
     if against not in names:
         raise ConfigError(f"{against!r} is not among the models compared ({', '.join(names)})")
+    how: dict[str, Any] = {"protocol": protocol, "pool": pool, "metrics": _with(metric)}
     results: dict[str, list[Result]] = {}
+    failed: dict[str, str] = {}
     for plan in plans:
-        results[plan.name] = []
-        for seed in range(seeds):
-            key = [plan.model, dict(plan.settings), seed, split.full_train.fingerprint, split.label, protocol, pool]
-            found = store.get(key) if store is not None else None
-            if found is None:
-                found = run(split, plan.make(), seed=seed, protocol=protocol, pool=pool)
-                if store is not None:
-                    store.put(key, found)
-            results[plan.name].append(found)
-            tell(f"{plan.name} seed {seed}: {metric} {found.evaluation.metrics[metric]:.4f}")
-    return Comparison(split.train.name, metric, against, results, _printed(split, protocol, plans))
+        runs: list[Result] = []
+        try:
+            for seed in range(seeds):
+                runs.append(_run_once(split, plan, seed, how, store))
+                tell(f"{plan.name} seed {seed}: {metric} {runs[-1].evaluation.metrics[metric]:.4f}")
+        except Exception as error:  # whatever it is: the other models have nothing to do with it
+            failed[plan.name] = _reason(error)
+            tell(f"{plan.name} failed: {failed[plan.name]}")
+        else:
+            results[plan.name] = runs
+    if not results:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise PurerecError(f"no model could be compared: {reasons}")
+    if against not in results:
+        tell(f"{against} failed: the others are tested against {next(iter(results))}")
+        against = next(iter(results))
+    return Comparison(split.train.name, metric, against, results, _printed(split, protocol, plans), failed)
+
+
+def _with(metric: str) -> tuple[str, ...]:
+    """The usual metrics, and one more if it is none of them."""
+    return tuple(dict.fromkeys([*DEFAULT_METRICS, metric]))
+
+
+def _run_once(split: Split, plan: Plan, seed: int, how: Mapping[str, Any], store: RunStore | None) -> Result:
+    model = plan.make()
+    # All that a result depends on: a default that has changed since is another setting.
+    key = {
+        "model": plan.model,
+        "settings": model.config.model_dump(mode="json"),
+        "seed": seed,
+        "parts": [None if part is None else part.fingerprint for part in (split.train, split.valid, split.test)],
+        "split": split.label,
+        **how,
+    }
+    found = store.get(key) if store is not None else None
+    if found is None:
+        found = run(split, model, seed=seed, **how)
+        if store is not None:
+            store.put(key, found)
+    return found
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, PurerecError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory; use fewer users, items or dimensions"
+    return f"internal error: {type(error).__name__}: {error}"
 
 
 def _printed(split: Split, protocol: Protocol, plans: Sequence[Plan]) -> dict[str, dict[str, float]]:
@@ -178,28 +208,31 @@ _USERS = storage.Part(("n",), np.int64)
 
 
 class RunStore:
-    """Finished runs of a comparison, so that an interrupted one can go on. One folder per run."""
+    """Finished runs of a comparison, so that an interrupted one can go on. One folder per run, named by a digest of
+    the code and of all that the run depends on.
+
+    A store that cannot be written or read (a full disk, another comparison that clears it meanwhile) costs the next
+    run time, and this one nothing.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def _folder(self, key: Any) -> Path:
-        text = json.dumps([__version__, key], sort_keys=True, default=str)
+        text = json.dumps([__version__, _code(), key], sort_keys=True, default=str)
         return self.path / hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def get(self, key: Any) -> Result | None:
         folder = self._folder(key)
-        if not folder.exists():
-            return None
-        stored = storage.read_folder(folder, kind="run")
         try:
+            stored = storage.read_folder(folder, kind="run")
             layout = {n: storage.Part(("n",), np.float64) for n in stored.tensors} | {"user_idx": _USERS}
             storage.check_layout(stored.tensors, layout, {})
             per_user = {n.removeprefix("user."): a for n, a in stored.tensors.items() if n.startswith("user.")}
             facts = {**stored.manifest["evaluation"], "per_user": per_user, "user_idx": stored.tensors["user_idx"]}
             return Result(**stored.manifest["result"], evaluation=Evaluation(**facts))
-        except (KeyError, TypeError, StoreError) as error:
-            raise StoreError(f"{folder} makes no sense ({error}); compare again without --resume") from None
+        except (KeyError, TypeError, StoreError):
+            return None
 
     def put(self, key: Any, result: Result) -> None:
         facts = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "evaluation"}
@@ -209,7 +242,18 @@ class RunStore:
         }
         tensors = {f"user.{name}": values for name, values in judged.per_user.items()} | {"user_idx": judged.user_idx}
         manifest = {"result": facts, "evaluation": evaluation}
-        storage.write_folder(self._folder(key), kind="run", manifest=manifest, tensors=tensors)
+        with contextlib.suppress(StoreError):
+            storage.write_folder(self._folder(key), kind="run", manifest=manifest, tensors=tensors)
 
     def clear(self) -> None:
         storage.discard(self.path)
+
+
+@cache
+def _code() -> str:
+    """A digest of this package's source: a result of other code is another result, whatever the version says."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()

@@ -19,7 +19,7 @@ from purerec.comparing import bootstrap_interval, paired_t_test
 from purerec.errors import ConfigError
 from purerec.evaluating import Evaluation, Protocol, evaluate
 from purerec.interactions import Interactions
-from purerec.metrics import parse
+from purerec.metrics import parse_of_ranks
 from purerec.models import make_model
 from purerec.models.base import Recommender
 from purerec.splitting import Split
@@ -72,8 +72,7 @@ class Task:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if parse(self.metric).needs_lists:
-            raise ConfigError(f"{self.metric} says nothing about hits; choose a metric of ranks, such as P@5 or MRR")
+        parse_of_ranks(self.metric)
         if self.protocol == "as_published":
             raise ConfigError("as_published is a defective protocol; choose settings by exact or sampled")
         for name, value in (("folds", self.n_folds), ("fresh folds", self.n_fresh)):

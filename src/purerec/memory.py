@@ -1,10 +1,11 @@
-"""How much memory a piece of work takes at its peak."""
+"""How much memory a piece of work takes at its peak, and how much there is."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+_MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 _STATUS, _REFERENCES = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -34,6 +35,36 @@ def whole_peak_mb() -> float:
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
+def available_mb() -> float | None:
+    """What this process can still take without pushing out others, where the system tells (Linux); else None.
+
+    The least of what the machine has free, what a container may still take, and what `ulimit -v` leaves.
+    """
+    found = [_table(_MEMINFO).get("MemAvailable"), _left_in_container(), _left_of_addresses()]
+    return min((mb for mb in found if mb is not None), default=None)
+
+
+def _left_in_container() -> float | None:
+    """cgroup v2: its limit less what is used, in which the cache of files counts but can be given back."""
+    try:
+        limit = int((_CGROUP / "memory.max").read_text())
+        used = int((_CGROUP / "memory.current").read_text())
+        stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):  # no such limit ("max"), or not Linux
+        return None
+    return max(0, limit - used + int(stat.get("inactive_file", 0))) / 2**20
+
+
+def _left_of_addresses() -> float | None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    used = _status("VmSize")
+    return None if limit == resource.RLIM_INFINITY or used is None else max(0.0, limit / 2**20 - used)
+
+
 def _reset() -> bool:
     try:
         _REFERENCES.write_text("5")  # proc(5): resets the peak ("high water mark") of the resident set
@@ -43,8 +74,14 @@ def _reset() -> bool:
 
 
 def _status(name: str) -> float | None:
+    return _table(_STATUS).get(name)
+
+
+def _table(path: Path) -> dict[str, float]:
+    """The sizes in a file of lines such as `VmRSS:  1024 kB`, in MB; empty where there is no such file."""
     try:
-        lines = _STATUS.read_text().splitlines()
+        lines = path.read_text().splitlines()
     except OSError:
-        return None
-    return next((float(line.split()[1]) / 2**10 for line in lines if line.startswith(name + ":")), None)
+        return {}
+    fields = [line.split() for line in lines]
+    return {f[0].rstrip(":"): float(f[1]) / 2**10 for f in fields if len(f) == 3 and f[2] == "kB"}

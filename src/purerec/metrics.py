@@ -170,3 +170,11 @@ def parse(name: str) -> Metric:
         return Metric(name, kind, None if k is None else int(k))
     known = [*_OF_RANKS, *(f"{known}@k" for known in (*_OF_RANKS_AT_K, *_OF_LISTS))]
     raise ConfigError(f"unknown metric {name!r}; known are {', '.join(known)} with a whole number k, as in P@10")
+
+
+def parse_of_ranks(name: str) -> Metric:
+    """A metric that says how well a user's positives were ranked, by which models and settings can be chosen."""
+    metric = parse(name)
+    if metric.needs_lists:
+        raise ConfigError(f"{name} says nothing about hits; choose a metric of ranks, such as P@5 or MRR")
+    return metric

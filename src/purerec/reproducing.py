@@ -16,12 +16,12 @@ import numpy as np
 
 from purerec import __version__, catalog, update_quality
 from purerec.comparing import compare, pooled
-from purerec.errors import ConfigError
+from purerec.errors import ConfigError, PurerecError
 from purerec.evaluating import Evaluation, evaluate
 from purerec.experiments import Plan, RunStore, compare_models, folder
 from purerec.models import make_model, settings_it_has
 from purerec.splitting import Split, split
-from purerec.tuned import tuned_settings
+from purerec.tuned import check_searched, tuned_file, tuned_settings
 from purerec.validating import thinned
 from purerec.world import make_world
 
@@ -53,6 +53,8 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
     parts = split(data, spec["split"], n=spec.get("n"))
     if spec.get("kind") == "validation":
         return head | _validation(spec, parts, seeds, tell)
+    if spec.get("tuned"):
+        check_searched(tuned_file(spec["data"]), data, parts, tell)
     found = compare_models(
         parts,
         [_plan(line, spec) for line in spec["models"]],
@@ -64,6 +66,9 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
         store=store,
         tell=tell,
     )
+    if found.failed:
+        reasons = "; ".join(f"{model}: {reason}" for model, reason in found.failed.items())
+        raise PurerecError(f"{name} is not complete ({reasons}); the other runs are kept, and --resume goes on")
     return head | {"split": parts.describe(), "label": found.label} | found.to_dict()
 
 

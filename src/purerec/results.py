@@ -59,6 +59,8 @@ class Comparison:
     results: dict[str, list[Result]]
     paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What the paper prints for a model, where it was measured in the same way."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Models that could not be fitted or evaluated, and why."""
 
     @property
     def label(self) -> str:
@@ -151,4 +153,5 @@ class Comparison:
             "baseline": self.baseline,
             "models": {name: [r.to_dict() for r in results] for name, results in self.results.items()},
             "tests": [asdict(row) for row in self.tests()],
+            "failed": dict(self.failed),
         }

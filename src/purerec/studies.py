@@ -1,19 +1,22 @@
 """Study files: the trials of searches, one Optuna study for each model, in one file of JSON lines.
 
 Every trial is in the file as soon as it ends, so that a search which was stopped goes on where it was. A study knows
-what it searched; one of something else is refused.
+what it searched; one of something else is refused. One process at a time has a file: going on with a study gives up
+the trial that another would be at.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from purerec.errors import ConfigError, MissingExtraError
+from purerec.errors import ConfigError, MissingExtraError, StoreError
 from purerec.randomness import key64
 
 if TYPE_CHECKING:
@@ -21,6 +24,52 @@ if TYPE_CHECKING:
 
 _STARTUP_TRIALS = 10
 """Random trials before the sampler learns from what was seen."""
+_claimed: set[Path] = set()
+"""Study files that this process has."""
+
+if sys.platform == "win32":
+
+    def _locks(fd: int) -> bool:
+        return True  # no locks here that go when a process ends
+
+else:
+    import fcntl
+
+    def _locks(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # a file system without locks
+        return True
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Have a study file to ourselves meanwhile; False, if another process has it. It is there afterwards."""
+    name = path.absolute()
+    if name in _claimed:
+        yield True
+        return
+    with _readable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if not _locks(fd):
+            yield False
+            return
+        _claimed.add(name)
+        try:
+            yield True
+        finally:
+            _claimed.discard(name)
+    finally:
+        os.close(fd)
+
+
+def in_use(path: Path | None) -> ConfigError:
+    return ConfigError(f"{path} is in use by another search; wait until it has ended, or give another --study")
 
 
 def need_optuna() -> Any:
@@ -82,7 +131,20 @@ def _storage(optuna: Any, path: Path) -> Any:
         path.parent.mkdir(parents=True, exist_ok=True)
         journal = optuna.storages.journal
         lock = journal.JournalFileOpenLock(str(path))  # symbolic links, the other way, are not for everybody
-        return optuna.storages.JournalStorage(journal.JournalFileBackend(str(path), lock_obj=lock))
+        backend = journal.JournalFileBackend(str(path), lock_obj=lock)
+        write = backend.append_logs
+
+        def append_logs(logs: list[dict[str, Any]]) -> None:
+            try:
+                write(logs)
+            except OSError as error:
+                raise StoreError(
+                    f"the trials cannot be written to {path}: {error.strerror or error}; make room and add --resume, "
+                    "or give another --study"
+                ) from None
+
+        backend.append_logs = append_logs
+        return optuna.storages.JournalStorage(backend)
 
 
 def _check_file(path: Path) -> None:

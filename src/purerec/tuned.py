@@ -1,6 +1,7 @@
 """Settings files: what `purerec tune` found, as TOML that other commands take.
 
     data = "ml-100k"                     how it was found: data, split, metric, budget, command, date, version
+    searched = { ... }                   the split again, so that the part searched on can be made again and compared
     ...
     [models.bpr]
     settings = { dim = 5, epochs = 80 }  what to use: the best found, or the defaults where that was not better
@@ -8,6 +9,9 @@
     ...
 
 The files in `experiments/tuned/` have the best settings for the paper's data sets.
+
+Settings may be judged only by rows that they were not chosen by: `check_searched` refuses a file whose search had
+rows of the test part.
 """
 
 from __future__ import annotations
@@ -16,14 +20,18 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from purerec import storage
-from purerec.errors import ConfigError
+from purerec.errors import ConfigError, DataError, PurerecError
 from purerec.experiments import folder
+from purerec.interactions import Interactions
 from purerec.models import REGISTRY, make_model
+from purerec.splitting import Split
+from purerec.splitting import split as make_split
 
 _HEAD = """\
 # Settings found by `purerec tune`: chosen on validation folds of the train part, and checked on fresh ones.
@@ -33,24 +41,27 @@ _HEAD = """\
 
 def tuned_settings(data: str, model: str) -> dict[str, Any]:
     """The settings kept for a model on one of the paper's data sets."""
+    return settings_from(tuned_file(data), model)
+
+
+def tuned_file(data: str) -> Path:
+    """The settings file of one of the paper's data sets."""
     place = folder() / "tuned"
     path = place / f"{data}.toml"
     if not path.is_file():
         known = sorted(file.stem for file in place.glob("*.toml"))
         raise ConfigError(
             f"there are no tuned settings for {data!r} (there are for {', '.join(known) or 'no data'}); find some "
-            f"with `purerec tune {data} --model {model} --out tuned.toml` and give them by --settings tuned.toml"
+            f"with `purerec tune {data} --model all --out tuned.toml` and give them by --settings tuned.toml"
         )
-    return settings_from(path, model)
+    return path
 
 
-def chosen_settings(data: str, model: str, file: Path | None, *, tuned: bool) -> dict[str, Any]:
-    """Of a settings file what it has for the model; or of those found for the data set; or the defaults."""
+def chosen_file(data: str, file: Path | None, *, tuned: bool) -> Path | None:
+    """The settings file given; or that of the data set; or none."""
     if file is not None and tuned:
         raise ConfigError("--settings and --tuned both say what settings to use; give one of them")
-    if tuned:
-        return tuned_settings(data, model)
-    return settings_from(file, model) if file is not None else {}
+    return tuned_file(data) if tuned else file
 
 
 def settings_from(path: Path, model: str) -> dict[str, Any]:
@@ -62,8 +73,52 @@ def settings_from(path: Path, model: str) -> dict[str, Any]:
     return found[model]
 
 
+def searched(split: Split) -> dict[str, Any]:
+    """What a settings file tells of the part that was searched on: how to make it again, and how to know it."""
+    train = split.full_train
+    found = {key: split.made.get(key) for key in ("method", "seed", "parameters")}
+    found |= {"positive_rating": train.positive_rating, "train": train.fingerprint}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def check_searched(path: Path, data: Interactions, split: Split, warn: Callable[[str], None]) -> None:
+    """Refuse settings that were searched on rows of the test part; say so if that cannot be known."""
+    content = _content(path)
+    told = content.get("searched")
+    where = f"{content.get('data', 'unknown data')}, {content.get('split', 'unknown split')}"
+    if isinstance(told, dict) and told.get("train") == split.full_train.fingerprint:
+        return
+    part = _part_again(data, told) if isinstance(told, dict) else None
+    if part is None:
+        warn(
+            f"{path} was searched on other data than this ({where}): if that had rows of this test part, the score "
+            "is inflated"
+        )
+        return
+    shared = part.pairs.overlap(split.test.pairs)
+    if shared:
+        raise DataError(
+            f"{path} was searched on {shared:,} of the {len(split.test.pairs):,} rows of this test part ({where}; "
+            f"here {split.label}), so the score would be inflated; use that split, or run `purerec tune` on this one"
+        )
+
+
+def _part_again(data: Interactions, told: Mapping[str, Any]) -> Interactions | None:
+    """The part that was searched on, if it was one of this data."""
+    try:
+        log = replace(data, positive_rating=told.get("positive_rating"))
+        made = make_split(log, told["method"], seed=told["seed"], **told.get("parameters", {}))
+    except (PurerecError, KeyError, TypeError):  # not a split of this data, or not written by us
+        return None
+    return made.full_train if made.full_train.fingerprint == told.get("train") else None
+
+
 def read_settings(path: Path) -> dict[str, dict[str, Any]]:
     """The settings of every model in a settings file."""
+    return {name: dict(entry["settings"]) for name, entry in _content(path)["models"].items()}
+
+
+def _content(path: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -75,7 +130,7 @@ def read_settings(path: Path) -> dict[str, dict[str, Any]]:
         isinstance(entry, dict) and isinstance(entry.get("settings"), dict) for entry in models.values()
     ):
         raise ConfigError(f"{path} has no settings under [models.NAME], where `purerec tune --out` writes them")
-    return {name: dict(entry["settings"]) for name, entry in models.items()}
+    return content
 
 
 def write_settings(path: Path, facts: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Path:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +23,7 @@ from purerec.errors import ConfigError, MissingExtraError, PurerecError
 from purerec.judging import Check, OutOfTime, Settings, Task
 from purerec.models import make_model
 from purerec.models.spaces import SearchSpace
-from purerec.studies import need_optuna, open_study, seed_next
+from purerec.studies import claimed, in_use, need_optuna, open_study, seed_next
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -119,11 +120,14 @@ def tune(
     """Search for the best settings of a model.
 
     `fixed` settings are not searched. `also` are settings to try right after the defaults. `study` is a file in which
-    trials are kept; if it has some of the same search, they count.
+    trials are kept; if it has some of the same search, they count. Another process may not use it meanwhile.
     """
-    search = Search(task, model, dict(fixed or {}), study)
-    search.run(dict(also or {}), budget or Budget(), tell)
-    return search.result(tell)
+    with claimed(study) if study is not None else nullcontext(True) as ours:
+        if not ours:
+            raise in_use(study)
+        search = Search(task, model, dict(fixed or {}), study)
+        search.run(dict(also or {}), budget or Budget(), tell)
+        return search.result(tell)
 
 
 class Pruned(Exception):

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import purerec as pr
+from purerec import memory
 from purerec.errors import ConfigError, DataError
+from purerec.memory import Peak
 from purerec.models import ease
 from purerec.models.ease import EASE
 
@@ -55,9 +57,85 @@ def test_blocks_change_nothing(monkeypatch):
     np.testing.assert_array_equal(EASE(regularization=3).fit(data)._weights, whole)
 
 
+@pytest.mark.parametrize(("n", "panel"), [(1, 7), (6, 7), (7, 7), (8, 7), (50, 7), (300, 64), (321, 64), (640, 64)])
+def test_a_large_matrix_is_inverted_in_panels(n, panel, monkeypatch):
+    """As good as LAPACK on the whole, which OpenBLAS cannot be trusted with above some size."""
+    monkeypatch.setattr(ease, "_PANEL", panel)
+    monkeypatch.setattr(ease, "_BLOCK", panel)
+    rng = np.random.default_rng(n)
+    x = (rng.random((2 * n, n)) < np.minimum(0.5, 3 / np.arange(1, n + 1) ** 0.7)).astype(np.float32)
+    matrix = x.T @ x + 2 * np.eye(n, dtype=np.float32)
+    expected = np.linalg.inv(matrix.astype(np.float64))
+    whole = matrix.copy()
+    ease._invert(whole)
+    monkeypatch.setattr(ease, "_DIRECT", 0)
+    ease._invert(matrix)
+    np.testing.assert_allclose(matrix, expected, atol=3e-7)
+    np.testing.assert_allclose(matrix, whole, atol=3e-7)
+    np.testing.assert_array_equal(matrix, matrix.T)
+
+
+def test_a_fit_in_panels_gives_the_same_lists(monkeypatch):
+    data = log()
+    whole = EASE(regularization=3).fit(data)
+    monkeypatch.setattr(ease, "_PANEL", 7)
+    monkeypatch.setattr(ease, "_DIRECT", 0)
+    panels = EASE(regularization=3).fit(data)
+    np.testing.assert_allclose(panels._weights, whole._weights, atol=1e-6)
+    assert panels.recommend(k=5).select("user", "item").equals(whole.recommend(k=5).select("user", "item"))
+
+
+def test_a_matrix_that_is_singular_is_refused_in_panels_too(monkeypatch):
+    monkeypatch.setattr(ease, "_PANEL", 2)
+    monkeypatch.setattr(ease, "_DIRECT", 0)
+    twins = pr.Interactions.from_columns(np.repeat(np.arange(9), 3), np.tile([0, 1, 2], 9))
+    with pytest.raises(ConfigError, match="raise regularization"):
+        EASE(regularization=1e-9).fit(twins)
+
+
+def test_lapack_never_sees_a_matrix_that_crashes_it(monkeypatch):
+    """40,981 items ended the process; only its size decides."""
+    seen = []
+    monkeypatch.setattr(ease, "_invert_whole", lambda matrix: seen.append("whole"))
+    monkeypatch.setattr(ease, "_invert_in_panels", lambda matrix: seen.append("panels"))
+    for n in (4, 5):
+        monkeypatch.setattr(ease, "_DIRECT", 4)
+        ease._invert(np.eye(n, dtype=np.float32))
+    assert seen == ["whole", "panels"]
+    monkeypatch.undo()
+    assert ease._DIRECT < 20_000
+
+
+def test_what_a_fit_takes_is_what_it_says(monkeypatch):
+    monkeypatch.setattr(ease, "_DIRECT", 0)
+    rng = np.random.default_rng(0)
+    n = 5000
+    data = pr.Interactions.from_columns(
+        np.repeat(np.arange(n), 4), np.append(np.arange(n), rng.integers(0, n, 3 * n))
+    )
+    EASE().fit(log())  # imports
+    peak = Peak()
+    EASE().fit(data)
+    assert not peak.own or peak.mb - peak.before_mb < 1.05 * ease.needed_mb(n) + 10
+
+
 def test_too_many_items_are_refused_in_words():
-    with pytest.raises(DataError, match="raise it, drop rare items, or use ials"):
+    with pytest.raises(
+        DataError, match=r"needs \d+ MB for 25 items, and memory_mb is 0.*--set memory_mb=1, .*use ials"
+    ):
         EASE(memory_mb=1e-3).fit(log())
+
+
+def test_too_little_free_memory_is_refused_before_anything_is_done(monkeypatch):
+    monkeypatch.setattr(memory, "available_mb", lambda: 0.1)
+    monkeypatch.setattr(ease, "_products", None)
+    with pytest.raises(
+        DataError, match=r"ease needs \d+ MB for 25 items, and 0 MB of memory are free here: make room"
+    ):
+        EASE().fit(log())
+    monkeypatch.undo()
+    monkeypatch.setattr(memory, "available_mb", lambda: None)  # a system that does not tell
+    EASE().fit(log())
 
 
 def test_too_little_regularization_is_refused_in_words():

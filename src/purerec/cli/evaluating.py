@@ -50,6 +50,7 @@ def evaluate(
     from purerec import experiments
     from purerec.models import load_model, make_model
     from purerec.training import Run
+    from purerec.tuned import check_searched
 
     if (model is None) == (from_ is None):
         raise ConfigError("give either --model NAME or --from DIR")
@@ -62,6 +63,8 @@ def evaluate(
     kind = protocol_of(protocol)
     log = reading.load(data)
     parts = holding_out.split(log, split)
+    if settings is not None:
+        check_searched(settings, log, parts, console.warn)
     result = experiments.run(
         parts,
         chosen,
@@ -120,19 +123,24 @@ def compare(
     """
     from purerec.catalog import cache_folder
     from purerec.experiments import Plan, RunStore, compare_models
+    from purerec.metrics import parse_of_ranks
     from purerec.models import REGISTRY
-    from purerec.tuned import chosen_settings
+    from purerec.tuned import check_searched, chosen_file, settings_from
 
     named = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
     set_for = settings_of_each(list(dict.fromkeys(named)), set_)
     kind = protocol_of(protocol)
+    parse_of_ranks(metric)
     log = reading.load(data)
     parts = holding_out.split(log, split)
     store = RunStore(cache_folder() / "runs" / parts.full_train.fingerprint[:16])
     if not resume:
         store.clear()
+    file = chosen_file(log.name, settings, tuned=tuned)
+    if file is not None:
+        check_searched(file, log, parts, console.warn)
     plans = [
-        Plan(name, name, chosen_settings(log.name, name, settings, tuned=tuned) | given)
+        Plan(name, name, (settings_from(file, name) if file is not None else {}) | given)
         for name, given in set_for.items()
     ]
     found = compare_models(
@@ -146,7 +154,8 @@ def compare(
         store=store,
         tell=console.note,
     )
-    store.clear()
+    if not found.failed:
+        store.clear()
     if json:
         console.write_json(found.to_dict(), json)
         if json == "-":
@@ -158,6 +167,8 @@ def compare(
     console.say()
     console.table(*found.costs_and_tests())
     console.say(found.recommendation())
+    for name, reason in found.failed.items():
+        console.warn(f"{name} failed and is left out: {reason}")
 
 
 def reproduce(

@@ -15,6 +15,7 @@ from purerec.cli.options import (
     SeedOpt,
     SetOpt,
     SettingsOpt,
+    command,
     settings_of,
 )
 
@@ -78,6 +79,7 @@ def fit(
     from purerec.reporting.fit import fit_report
     from purerec.storage import check_outputs, check_target, locked, remove_folder
     from purerec.training import CHECKPOINT, Run
+    from purerec.tuned import check_searched
 
     checkpoint = out.with_name(out.name + ".checkpoint")
     check_target(out, kind="model")  # before the work, not after
@@ -86,6 +88,8 @@ def fit(
     recommender = make_model(model, **settings_of(set_, settings, model))
     data_log = reading.load(data)
     parts = None if split is None else holding_out.split(data_log, split)
+    if parts is not None and settings is not None:
+        check_searched(settings, data_log, parts, console.warn)
     train = data_log if parts is None else parts.full_train
     options = Run(
         progress=console.err.is_terminal,
@@ -117,4 +121,5 @@ def fit(
     if judged is not None and parts is not None:
         console.say(f"on the test part of {parts.describe()}; {judged.label}:")
         console.table(list(judged.metrics), [list(judged.metrics.values())])
-    console.note(f"next: purerec recommend {folder} --user {recommender.users[0]}   or   purerec serve {folder}")
+    ask = command("recommend", folder, "--user", recommender.users[0])
+    console.note(f"next: {ask}   or   {command('serve', folder)}")

@@ -98,6 +98,12 @@ class HoldingOut:
         return split(data, how, n=self.n, test=self.test, at=self.at, seed=self.split_seed)
 
 
+def as_given(group: Any) -> list[str]:
+    """The options of a group that were given, as they are typed: what another command needs to do the same."""
+    given = {f.name: getattr(group, f.name) for f in fields(group) if getattr(group, f.name) != f.default}
+    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
 def spread(command: Callable[..., None]) -> Callable[..., None]:
     """A command for typer, which knows no groups: those among its parameters are spread out into single options."""
     hints = get_type_hints(command, include_extras=True)

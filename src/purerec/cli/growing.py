@@ -13,6 +13,7 @@ from purerec.cli.groups import ReadingWithTitles
 from purerec.cli.options import (
     DataArg,
     SeedOpt,
+    command,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def update(
         f"{model.name} updated with {facts['new_positives']:,} new positives, {facts['new_users']:,} new users and "
         f"{facts['new_items']:,} new items in {facts['seconds']:.2f} s, saved in {written}"
     )
-    console.note(f"next: purerec recommend {written} --user {model.users[len(model.users) - 1]}")
+    console.note(f"next: {command('recommend', written, '--user', model.users[len(model.users) - 1])}")
 
 
 def _with_ids_of(model: Recommender, new: Interactions) -> Interactions:

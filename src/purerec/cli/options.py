@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -64,6 +65,11 @@ def settings_of_each(names: list[str], assignments: list[str] | None) -> dict[st
         if not any(setting in settings for settings in found.values()):
             raise ConfigError(f"none of {', '.join(names)} has a setting {setting!r}")
     return found
+
+
+def command(*words: object) -> str:
+    """A command to be typed next, with what a shell would take apart in quotes."""
+    return shlex.join(["purerec", *map(str, words)])
 
 
 def protocol_of(name: str) -> Protocol:

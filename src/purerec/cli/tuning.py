@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from purerec import __version__, console
-from purerec.cli.groups import HoldingOut, Reading
+from purerec.cli.groups import HoldingOut, Reading, as_given
 from purerec.cli.options import (
     DataArg,
     JsonOpt,
@@ -19,10 +21,11 @@ from purerec.cli.options import (
     ProtocolOpt,
     SetOpt,
     SplitOpt,
+    command,
     protocol_of,
     settings_of_each,
 )
-from purerec.errors import ConfigError, PurerecError
+from purerec.errors import ConfigError, PurerecError, StoreError
 
 if TYPE_CHECKING:
     from purerec.tuning import Tuned
@@ -64,7 +67,7 @@ def tune(
     """
     from purerec.judging import Task
     from purerec.studies import need_optuna
-    from purerec.tuned import read_settings, write_settings
+    from purerec.tuned import check_searched, read_settings, searched, write_settings
     from purerec.tuning import Budget
     from purerec.tuning import tune as search
 
@@ -75,11 +78,15 @@ def tune(
     kind = protocol_of(protocol)
     log = reading.load(data)
     parts = holding_out.split(log, split)
+    if settings is not None:
+        check_searched(settings, log, parts, console.warn)
     task = Task(parts.full_train, parts.made, metric, kind, pool, folds, fresh, seed)
-    path = _study_file(study, resume=resume, fingerprint=task.train.fingerprint)
+    claims = ExitStack()  # for all models: between two of them nobody else may begin with the file
+    path = _study_file(study, claims, resume=resume, fingerprint=task.train.fingerprint)
     facts = {
         "data": log.name,
         "split": parts.label,
+        "searched": searched(parts),
         "metric": metric,
         "protocol": kind if kind == "exact" else f"{kind}, {pool} candidates",
         "folds": folds,
@@ -101,12 +108,15 @@ def tune(
             console.err.print(f"interrupted; the trials are in {path}: the same command with --resume goes on")
             raise typer.Exit(1) from None
         except PurerecError as error:
-            if len(fixed) == 1 or isinstance(error, ConfigError):
+            if len(fixed) == 1 or isinstance(error, ConfigError | StoreError):
                 raise
             console.warn(f"{name} is left out: {error}")
             continue
         if out is not None:
             write_settings(out, facts, {n: result.entry() for n, result in found.items()})
+    claims.close()
+    if not found:
+        raise PurerecError("none of the models could be searched; see the warnings above")
     if json:
         console.write_json(facts | {"models": {n: result.to_dict() for n, result in found.items()}}, json)
         if json == "-":
@@ -116,9 +126,12 @@ def tune(
         _print(name, result)
     if len(found) > 1:
         _summary(found)
-    if out is not None and found:
+    if out is not None:
         console.say(f"settings written to {out}")
-        console.note(f"next: purerec evaluate {data} --model {next(iter(found))} --settings {out} --split {split}")
+        same = ["--split", split, *as_given(holding_out), *as_given(reading)]
+        if kind != "exact":
+            same += ["--protocol", kind, "--pool", str(pool)]
+        console.note(f"next: {command('evaluate', data, '--model', next(iter(found)), '--settings', out, *same)}")
 
 
 def _names(text: str) -> list[str]:
@@ -132,17 +145,24 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _study_file(given: Path | None, *, resume: bool, fingerprint: str) -> Path:
+def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerprint: str) -> Path:
+    """The file given, or one in the cache that no other search has at this time: two on the same data have two."""
     from purerec.catalog import cache_folder
+    from purerec.studies import claimed, in_use
 
-    if given is None:
-        path = cache_folder() / "studies" / f"{fingerprint[:16]}.jsonl"
-        if not resume:
-            path.unlink(missing_ok=True)
-        return path
-    if given.exists() and not resume:
-        raise ConfigError(f"{given} is there already; add --resume to go on with its trials, or remove it")
-    return given
+    if given is not None:
+        if given.exists() and given.stat().st_size and not resume:
+            raise ConfigError(f"{given} is there already; add --resume to go on with its trials, or remove it")
+        if not claims.enter_context(claimed(given)):
+            raise in_use(given)
+        return given
+    stem, place = fingerprint[:16], cache_folder() / "studies"
+    latest = sorted(place.glob(f"{stem}*.jsonl"), key=lambda path: -path.stat().st_mtime) if resume else []
+    numbered = (place / f"{stem}{'' if number == 1 else f'-{number}'}.jsonl" for number in count(1))
+    path = next(path for path in chain(latest, numbered) if claims.enter_context(claimed(path)))
+    if not resume:
+        path.write_bytes(b"")
+    return path
 
 
 def _command() -> str:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from purerec.interactions import F32, I64, Interactions, Mask
+from purerec.metrics import parse
 from purerec.models.base import Config, Recommender, State
 from purerec.scoring import Factors
 from purerec.storage import Layout, Part
@@ -28,7 +29,7 @@ class EpochConfig(Config):
 
     epochs: int = Field(default=20, ge=0, le=100_000)
     """Passes over the data."""
-    metric: str = "P@5"
+    metric: Annotated[str, AfterValidator(lambda name: parse(name).name)] = "P@5"
     """What is measured on validation data, if there is any."""
     validate_every: int = Field(default=5, ge=1)
     """Epochs between validations."""

@@ -46,17 +46,29 @@ def write_folder(
     files: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Write a complete folder, replacing an earlier one of the same kind; `files` are more of them, by plain name."""
-    from safetensors.numpy import save
-
     for name in files or {}:
         _check_name(name)
     with new_folder(path, kind=kind) as work:
-        # Not ascontiguousarray, which would give a single number a dimension.
-        payload = save({name: np.asarray(array, order="C") for name, array in tensors.items()})
-        for name, content in {TENSORS: payload, **(files or {})}.items():
+        digest = _write_tensors(work / TENSORS, tensors)
+        for name, content in (files or {}).items():
             write_synced(work / name, content)
-        write_manifest(work, kind=kind, facts=manifest, tensors_sha256=hashlib.sha256(payload).hexdigest())
+        write_manifest(work, kind=kind, facts=manifest, tensors_sha256=digest)
     return Path(path)
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, Array]) -> str:
+    """Write the tensors without a second copy of them in memory; the sha256 of the file."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    try:
+        # Not ascontiguousarray, which would give a single number a dimension.
+        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from None
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

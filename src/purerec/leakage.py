@@ -1,0 +1,55 @@
+"""Whether a model may be judged by a part of a split: it knows the same users and items, and not the answers."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from purerec.errors import DataError
+from purerec.interactions import Csr, Interactions
+from purerec.splitting import Split
+from purerec.vocabulary import Vocabulary
+
+
+@runtime_checkable
+class Fitted(Protocol):
+    """A model that says what it was fitted on. Every model of this package does."""
+
+    @property
+    def users(self) -> Vocabulary: ...
+
+    @property
+    def items(self) -> Vocabulary: ...
+
+    @property
+    def seen(self) -> Csr:
+        """The positives that it was fitted on."""
+        ...
+
+
+def check_unseen(model: object, split: Split, part: Interactions, what: str) -> None:
+    """Refuse a model that was fitted on other ids, or on positives of the part that it is to be judged by.
+
+    A scorer that does not say what it was fitted on is taken as it is.
+    """
+    if not isinstance(model, Fitted):
+        return
+    for mine, theirs in ((model.users, part.users), (model.items, part.items)):
+        if mine != theirs:
+            raise DataError(
+                f"the model was fitted on other {mine.what}s ({_some(mine)}) than this data has ({_some(theirs)}); "
+                "evaluate it on a split of the data it was fitted on"
+            )
+    if model.seen is split.train.positives:  # parts of a split have no pair in common
+        return
+    seen = model.seen.overlap(part.positives)
+    if seen:
+        raise DataError(
+            f"the model was fitted on {seen:,} of the {part.n_positives:,} {what} positives, so its score would be "
+            f"inflated; fit it on the train part (at the command line: with the same --split, here {split.label}, "
+            "and the same --split-seed)"
+        )
+
+
+def _some(ids: Vocabulary) -> str:
+    shown = ", ".join(repr(i) for i in ids.ids.head(2).to_list())
+    return f"{len(ids):,}: {shown}{', ...' if len(ids) > 2 else ''}"
