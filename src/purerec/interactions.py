@@ -340,6 +340,11 @@ class Interactions:
         """From columns of external ids, already checked (`purerec.reading` does that for files and tables)."""
         users, user_idx = encode(_as_series(user), "user")
         items, item_idx = encode(_as_series(item), "item")
+        for vocabulary, idx in ((users, user_idx), (items, item_idx)):
+            if (at := vocabulary.first_unusable(idx)) is not None:
+                raise DataError(
+                    f"row {at} has the {vocabulary.what} {vocabulary[idx[at]]!r}, which is no id; mend it"
+                )
         return cls(
             users,
             items,

@@ -65,8 +65,17 @@ class Vocabulary:
     def is_integer(self) -> bool:
         return self.ids.dtype == pl.Int64
 
+    def first_unusable(self, idx: I32) -> int | None:
+        """Which of these is the first whose id is none: nothing but white space, or with a NUL in it."""
+        if self.is_integer:
+            return None
+        bad = self.ids.str.contains(r"\A[ \t\r\n\x0b\x0c\x{feff}]*\z|\x00").to_numpy()
+        return int(np.flatnonzero(bad[idx])[0]) if bad.any() else None
+
     def find(self, external: Id) -> int | None:
         """Internal index of one external id, or None."""
+        if isinstance(external, bool) or not isinstance(external, str | int | np.integer):
+            return None  # True and 1.0 would find 1
         if self._index is None:
             # Built once, on first use; assignment is atomic, so two threads at worst build it twice.
             self._index = dict(zip(self.ids.to_list(), range(len(self)), strict=True))
@@ -113,10 +122,8 @@ def _other_spelling(external: Id) -> Id | None:
 def encode(ids: pl.Series, what: Literal["user", "item"]) -> tuple[Vocabulary, I32]:
     """The sorted vocabulary of a column of ids, and the column as internal indices. Linear in the rows."""
     if ids.dtype.is_integer():
-        if ids.dtype == pl.UInt64 and len(ids) and int(ids.max()) >= 2**63:  # type: ignore[arg-type]  # max of any dtype
-            ids = ids.cast(pl.String)
-        else:
-            ids = ids.cast(pl.Int64)
+        whole = ids.cast(pl.Int64, strict=False)
+        ids = ids.cast(pl.String) if whole.null_count() > ids.null_count() else whole  # beyond 64 bits
     elif ids.dtype != pl.String:
         ids = ids.cast(pl.String)
     if ids.dtype == pl.Int64 and len(ids):
