@@ -228,13 +228,6 @@ def pairs_of(pairs: Csr | None, shape: tuple[int, int]) -> tuple[I64, I32]:
     return constant(pairs.indptr, np.int64), constant(pairs.indices, np.int32)
 
 
-def indices_of(idx: npt.ArrayLike, n: int, what: str) -> I64:
-    checked = constant(np.atleast_1d(np.asarray(idx, dtype=np.int64)), np.int64)
-    if checked.size and (checked.min() < 0 or checked.max() >= n):
-        raise DataError(f"{what} indices must be from 0 to {n - 1}, not from {checked.min()} to {checked.max()}")
-    return checked
-
-
 def _refuse_memory(memory_mb: float, n_bytes: int) -> NoReturn:
     raise ConfigError(
         f"memory_mb={memory_mb:g} is too little for this many items; raise it to {n_bytes / 2**20:.2g} or more"
