@@ -114,7 +114,8 @@ def _check_rating(rows: _Rows) -> F32:
 
 def _check_label(rows: _Rows) -> pl.Series:
     column = rows.table["label"]
-    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
+    text = column.dtype in (pl.String, pl.Null) or isinstance(column.dtype, pl.Categorical | pl.Enum)
+    if not text and not column.dtype.is_numeric():
         rows.refuse_type("label", "titles are text: convert it")
     return column.cast(pl.String)
 
@@ -163,7 +164,7 @@ def _time_unit(rows: _Rows, values: I64) -> TimeUnit:
     if unit != "s" and low < _EARLIEST_S * per_second:
         bad = values < _EARLIEST_S * per_second
         if bad.mean() > 0.5:  # most are in a coarser unit, so the large ones are the strange ones
-            bad = ~bad
+            bad = values > _LATEST_S * per_second // 1000
         fact = "the timestamp {value}, far from the others"
         rows.fail("timestamp", bad, fact, "use one unit in all rows")
     return unit

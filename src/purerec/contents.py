@@ -24,6 +24,7 @@ _UNPACKED_AT_ONCE = 1 << 24
 _BLANK_LINES = re.compile(rb"(?:[ \t\r\x0b\x0c]|\xef\xbb\xbf)*\n")
 BLANK = " \t\r\n\x0b\x0c\ufeff"
 """What a line that looks blank consists of: white space of ASCII, and the mark that some editors put before a text"""
+_LONGEST_SHOWN = 400
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -70,8 +71,10 @@ class Content:
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    """A path as text that can be printed: bytes of its name that are not UTF-8 are escaped."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """A path as a text of one line that can be printed, whatever bytes it has; the middle of a long one left out."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN // 2]}...{text[-_LONGEST_SHOWN // 2 :]}"
 
 
 def content_of(path: Path, encoding: str) -> Content:

@@ -15,6 +15,8 @@ from purerec.contents import BLANK, Content, raise_not_utf8, reason
 from purerec.errors import ReadError
 from purerec.sniffing import Layout, Role, split_line, text_lines
 
+POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""What polars raises for files that it cannot read; damaged ones may break it, which is not even an Exception"""
 _STAND_IN = "\x1f"
 """In place of '::', since polars separates by one byte only: the 'unit separator' of ASCII"""
 _ROW = "row"
@@ -84,7 +86,7 @@ def text_rows(content: Content, start: int, layout: Layout, where: str) -> TextR
         table = table.with_row_index(_ROW)
         if any(_looks_blank(table[role]).any() for role in ("user", "item") if role in layout.roles):
             table = table.filter(~_blank_rows(separated, split))
-    except pl.exceptions.PolarsError as error:
+    except POLARS_ERRORS as error:
         _raise_for(body, first_line, layout, where, error)
     return TextRows(table.drop(_ROW), table[_ROW], body, first_line, layout)
 
@@ -114,7 +116,7 @@ def _blank_rows(separated: bytes, layout: Layout) -> pl.Series:
     return blank
 
 
-def _raise_for(body: bytes, first_line: int, layout: Layout, where: str, error: Exception) -> NoReturn:
+def _raise_for(body: bytes, first_line: int, layout: Layout, where: str, error: BaseException) -> NoReturn:
     """Name the first line that polars cannot have liked."""
     try:
         text = body.decode()

@@ -106,6 +106,12 @@ def _freeze(*arrays: npt.NDArray[Any] | None) -> None:
             array.flags.writeable = False
 
 
+def _check_threshold(rating: float | None, name: str) -> None:
+    number = isinstance(rating, int | float | np.number) and not isinstance(rating, bool) and np.isfinite(rating)
+    if rating is not None and not number:
+        raise DataError(f"{name} must be a finite number, not {rating!r}")
+
+
 @dataclass(frozen=True, eq=False)
 class Interactions:
     """A log of interactions, one row each, in the order it was read."""
@@ -136,6 +142,7 @@ class Interactions:
             raise DataError(f"{len(self.item_labels):,} labels for {len(self.items):,} items")
         if self.positive_rating is not None and self.rating is None:
             raise DataError("a positive_rating needs a rating column, and this data has none")
+        _check_threshold(self.positive_rating, "positive_rating")
         _freeze(self.user_idx, self.item_idx, self.rating, self.timestamp)
 
     # ------------------------------------------------------------------ what is in it
@@ -232,6 +239,7 @@ class Interactions:
         """Rows with at least this rating. The vocabularies stay; `compact` drops what is no longer used."""
         if self.rating is None:
             raise DataError(f"cannot filter by rating: '{self.name}' has no rating column")
+        _check_threshold(min_rating, "min_rating")
         kept = self.subset(self.rating >= np.float32(min_rating))
         if not len(kept):
             raise DataError(

@@ -19,7 +19,7 @@ import polars as pl
 
 from purerec.checking import checked
 from purerec.contents import Content, check_file, content_of, reason, shown
-from purerec.delimited import polars_csv, text_rows
+from purerec.delimited import POLARS_ERRORS, polars_csv, text_rows
 from purerec.errors import DataError, ReadError
 from purerec.interactions import Interactions
 from purerec.sniffing import CANONICAL_INTEGER, Layout, Role, find_roles, sniff
@@ -92,6 +92,11 @@ def _suffix(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
+def _is_utf8(path: Path) -> bool:
+    """polars takes no other paths."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in str(path))
+
+
 def _read_text(
     path: Path, columns: Columns, name: str, delimiter: str | None, header: bool | None, encoding: str
 ) -> Interactions:
@@ -126,13 +131,14 @@ def _read_parquet(path: Path, columns: Columns) -> pl.DataFrame:
     where = shown(path)
     check_file(path)
     try:
-        # polars takes no path that is not UTF-8
-        source = str(path) if where == str(path) else path.read_bytes()
+        source = str(path) if _is_utf8(path) else path.read_bytes()
         scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
         names = scan.collect_schema().names()
         roles = find_roles(names, columns, where=where)
         return scan.select([pl.col(names[n]).alias(role) for role, n in roles.items()]).collect()
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (*POLARS_ERRORS, OSError, ValueError) as error:
+        if isinstance(error, ReadError):
+            raise
         raise ReadError(f"{where}: not a readable Parquet file ({reason(error)}); write it again") from None
 
 
@@ -160,11 +166,10 @@ def _read_typed(path: Path, content: Content, start: int, layout: Layout) -> pl.
         return None
     if layout.delimiter == "::" and _has_other_colons(content.raw, start):
         return None
-    plain_path = isinstance(content.raw, mmap.mmap) and shown(path) == str(path)
-    source = path if plain_path else bytes(content.raw)
+    source = path if isinstance(content.raw, mmap.mmap) and _is_utf8(path) else bytes(content.raw)
     try:
         table = polars_csv(source, layout, types, skip_lines=content.line_number(start) - 1)
-    except pl.exceptions.PolarsError:
+    except POLARS_ERRORS:
         return None
     return _without_blank_rows(table, content, layout)
 
@@ -222,17 +227,31 @@ def _with_integer_ids(text: pl.DataFrame) -> pl.DataFrame:
 
 
 def _from_object(source: Any, columns: Columns, where: str) -> pl.DataFrame:
+    try:
+        return _converted(source, columns, where)
+    except ReadError:
+        raise
+    except (Exception, pl.exceptions.PanicException) as error:  # a library of tables may raise whatever it likes
+        raise ReadError(
+            f"{where}: cannot be converted from a {type(source).__name__} ({reason(error)}); "
+            "give columns of plain integers, numbers, text and dates"
+        ) from error
+
+
+def _converted(source: Any, columns: Columns, where: str) -> pl.DataFrame:
     module = type(source).__module__.split(".")[0]
-    if module == "scipy":
+    if module == "scipy" and getattr(source, "ndim", None) == 2 and hasattr(source, "tocoo"):
         coo = source.tocoo()
         table = pl.DataFrame({"user": coo.row.astype(np.int64), "item": coo.col.astype(np.int64)})
         values = np.asarray(coo.data)
+        if values.dtype.kind not in "biuf":
+            raise ReadError(f"{where}: the matrix holds {values.dtype} values; ratings are numbers: convert it")
         if len(values) and not (values == 1).all():
             table = table.with_columns(pl.Series("rating", values.astype(np.float64)))
         return table
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
-    if module == "pandas":
+    if module == "pandas" and getattr(source, "ndim", None) == 2:
         names = [str(c) for c in source.columns]
         roles = find_roles(names, columns, where=where)
         return pl.DataFrame([_from_pandas(source.iloc[:, n]).alias(role) for role, n in roles.items()])
@@ -251,4 +270,5 @@ def _from_pandas(series: Any) -> pl.Series:
     values = series.to_numpy()
     if values.dtype.kind in "iufbM":
         return pl.Series(values)
-    return pl.Series([None if v is None or v != v else v for v in series.to_list()], strict=False)
+    missing = series.isna().to_numpy()
+    return pl.Series([None if gone else v for v, gone in zip(series.to_list(), missing, strict=True)], strict=False)
