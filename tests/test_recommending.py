@@ -349,8 +349,8 @@ def test_the_page_about_it_runs():
 
 # ---------------------------------------------------------------------- internal indices
 
-BAD_INDICES = [-1, N_USERS, 2**31, 2**63, 2**200, 1.5, 1.0, float("nan"), True, "3", None, [[0, 1]], [True], [0, True],
-               [0, -1], [0.0], [[0], [0, 1]], np.array([1.5]), np.array([True]), np.array([[0]])]  # fmt: skip
+BAD_INDICES = [-1, N_USERS, 2**31, 2**63, 2**200, 1.5, 1.0, float("nan"), True, "3", None, [[0, 1]], [True], [0, -1],
+               [0, True], [0.0], [[0], [0, 1]], np.array([1.5]), np.array([True]), np.array([[0]])]  # fmt: skip
 BY_INDEX = {
     "score": lambda model, bad: model.score(bad),
     "top_for_users": lambda model, bad: model.top_for_users(bad, 3),
@@ -377,7 +377,7 @@ def _listed(bad):
 def test_internal_indices_are_whole_and_in_range_or_refused(fitted, name, method):
     model = fitted(name)
     for bad in BAD_INDICES:
-        with pytest.raises(DataError, match="(user|item) ind"):
+        with pytest.raises(DataError, match=r"(user|item) ind"):
             BY_INDEX[method](model, bad)
 
 

@@ -129,8 +129,9 @@ def reason(error: BaseException) -> str:
 def raise_not_utf8(raw: bytes, error: UnicodeDecodeError, where: str, *, first_line: int = 1) -> NoReturn:
     row = raw.count(b"\n", 0, error.start) + first_line
     raise ReadError(
-        f"{where}: row {row} is not UTF-8 (byte 0x{raw[error.start]:02x}); save it as UTF-8 or pass "
-        "encoding='latin-1' (--encoding latin-1) if that is what it is"
+        f"{where}: row {row} is not UTF-8 (byte 0x{raw[error.start]:02x})",
+        "save it as UTF-8, or pass encoding='latin-1' if that is what it is",
+        command="save it as UTF-8, or give --encoding latin-1 if that is what it is",
     ) from None
 
 
@@ -186,7 +187,7 @@ def _refuse_binary(raw: bytes | mmap.mmap, codec: str, where: str) -> None:
     if raw[:4] in (b"PAR1", b"PK\x03\x04"):
         remedy = "name it .parquet" if raw[:4] == b"PAR1" else "unpack it and give the CSV or TSV file inside"
     elif codec == "utf-8" and raw[:2] in _UTF_16:
-        raise ReadError(f"{where}: is UTF-16, not UTF-8; pass encoding='utf-16' (--encoding utf-16)")
+        raise ReadError(f"{where}: is UTF-16, not UTF-8", "pass encoding='utf-16'", command="give --encoding utf-16")
     elif codec == "utf-8" and raw.find(b"\0", 0, SAMPLE_BYTES) >= 0:
         remedy = "give CSV, TSV, .dat, .inter or Parquet"
     else:
@@ -202,4 +203,4 @@ def _recoded(raw: bytes, codec: str, where: str) -> bytes:
         fact = f"row {row} is not {codec} ({error.reason} at byte {error.start:,})"
     except (UnicodeError, ValueError) as error:
         fact = f"it is not {codec} ({reason(error)})"
-    raise ReadError(f"{where}: {fact}; give the encoding that the file has, such as --encoding latin-1")
+    raise ReadError(f"{where}: {fact}; give the encoding that the file has, such as latin-1")

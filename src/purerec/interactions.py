@@ -141,7 +141,11 @@ class Interactions:
         if self.item_labels is not None and len(self.item_labels) != len(self.items):
             raise DataError(f"{len(self.item_labels):,} labels for {len(self.items):,} items")
         if self.positive_rating is not None and self.rating is None:
-            raise DataError("a positive_rating needs a rating column, and this data has none")
+            raise DataError(
+                "a positive_rating needs a rating column, and this data has none",
+                "leave it out, or say which column that is with rating='NAME'",
+                command="leave --min-rating out, or say which column that is with --rating NAME",
+            )
         _check_threshold(self.positive_rating, "positive_rating")
         _freeze(self.user_idx, self.item_idx, self.rating, self.timestamp)
 

@@ -229,6 +229,9 @@ def pairs_of(pairs: Csr | None, shape: tuple[int, int]) -> tuple[I64, I32]:
 
 
 def _refuse_memory(memory_mb: float, n_bytes: int) -> NoReturn:
+    enough = f"{n_bytes / 2**20:.2g}"
     raise ConfigError(
-        f"memory_mb={memory_mb:g} is too little for this many items; raise it to {n_bytes / 2**20:.2g} or more"
+        f"memory_mb={memory_mb:g} is too little for this many items",
+        f"raise it to {enough} or more",
+        command=f"give --memory-mb {enough} or more",
     )

@@ -180,10 +180,10 @@ def find_roles(
         _roles_by_position(roles, len(names), body, required)
     for role in required:
         if role not in roles:
-            there = ", ".join(repr(name) for name in names)
             raise ReadError(
-                f"{where}: no column is recognised as the {role}; there are {there}; "
-                f"say which with {role}='NAME' (at the command line --{role} NAME)"
+                f"{where}: no column is recognised as the {role}; there are {_listed(names)}",
+                f"say which with {role}='NAME'",
+                command=f"say which with --{role} NAME" if "user" in required else "call them item and title",
             )
     return roles
 
@@ -220,9 +220,16 @@ def _position(names: Sequence[str], asked: str | int, role: str, where: str, nam
             return n
     if asked.isascii() and asked.isdigit() and len(asked) < 10 and not named and 1 <= int(asked) <= len(names):
         return int(asked) - 1
-    there = ", ".join(repr(name) for name in names)
-    hint = "" if named else "; the file has no header, so give positions from 1, such as --user 1"
-    raise ReadError(f"{where}: there is no column {asked!r} for the {role}; there are {there}{hint}")
+    fact = f"{where}: there is no column {asked!r} for the {role}; there are {_listed(names)}"
+    if named:
+        raise ReadError(fact)
+    fact += "; the file has no header"
+    raise ReadError(fact, f"give positions from 0, such as {role}=0", command=f"give positions from 1: --{role} 1")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+    return (", ".join(repr(_shorten(name)) for name in names[:20]) or "none") + more
 
 
 def _shorten(text: str, width: int = 40) -> str:

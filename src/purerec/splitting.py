@@ -186,7 +186,8 @@ def _check_parameters(
     if how == "temporal" and len(given) > 1:
         raise SplitError(f"the temporal split takes one of at, test and n, not {' and '.join(sorted(given))}")
     if how == "leave_n_out" and n is None:
-        raise SplitError("the leave_n_out split needs n, the number of interactions to hold out per user")
+        fact = "the leave_n_out split needs n, the number of interactions to hold out per user"
+        raise SplitError(fact, "give it as n", command="give it with --n")
     if test is not None and not (_is_number(test) and 0 < test < 1):
         raise SplitError(f"test must be a share between 0 and 1, not {test!r}")
     if n is not None and not (_is_number(n, whole=True) and n >= 1):

@@ -200,7 +200,8 @@ def read_manifest(path: str | os.PathLike[str], *, kind: str) -> dict[str, Any]:
     folder = Path(path)
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
-        raise StoreError(f"{folder} {what}; give a folder written by `purerec fit --out` or model.save()")
+        fact, written = f"{folder} {what}", "give a folder written by `purerec fit --out`"
+        raise StoreError(fact, f"{written} or model.save()", command=written)
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:

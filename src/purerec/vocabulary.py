@@ -89,12 +89,14 @@ class Vocabulary:
         """Internal index of one external id; an error with a remedy if it is unknown."""
         found = self.find(external)
         if found is None:
-            remedy = (
-                "use recommend_for(history=...) for people who were not there"
-                if self.what == "user"
-                else "leave it out or fit again with data that has it"
+            fact = f"{self.what} {external!r} was not in training"
+            if self.what == "item":
+                raise UnknownIdError(fact, "leave it out or fit again with data that has it")
+            raise UnknownIdError(
+                fact,
+                "use recommend_for(history=...) for people who were not there",
+                command="for new people give items that they like: `purerec recommend DIR --history ITEM,ITEM`",
             )
-            raise UnknownIdError(f"{self.what} {external!r} was not in training; {remedy}")
         return found
 
     def indices(self, external: Iterable[Id]) -> I32:

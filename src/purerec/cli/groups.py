@@ -50,7 +50,7 @@ class Reading:
                 raise ConfigError(f"{', '.join(given)} say how to read a file, and {source} is a named data set")
             data = catalog.load(source, progress=console.err.is_terminal)
             return data if self.min_rating is None else data.with_positives(self.min_rating)
-        if not os.path.exists(source) and not Path(source).suffix and os.sep not in source:  # noqa: PTH110  # never raises
+        if not os.path.exists(source) and not Path(source).suffix and os.sep not in source:  # never raises
             return catalog.load(source)  # raises, with the names that there are
         data = read(
             source,
