@@ -24,6 +24,8 @@ from purerec.errors import DataError, ReadError
 from purerec.interactions import Interactions
 from purerec.sniffing import CANONICAL_INTEGER, Layout, Role, find_roles, sniff
 
+_PARQUET = (".parquet", ".pq")
+
 Columns = dict[Role, str | int | None]
 
 
@@ -50,7 +52,7 @@ def read(
     columns: Columns = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
     if isinstance(source, str | os.PathLike):
         path = Path(os.fsdecode(source))
-        if _suffix(path) in (".parquet", ".pq"):
+        if _suffix(path) in _PARQUET:
             data = checked(_read_parquet(path, columns), where=shown(path), name=name or _stem(path))
         else:
             data = _read_text(path, columns, name or _stem(path), delimiter, header, encoding)
@@ -67,17 +69,23 @@ def read_labels(
     label: str | None = None,
     encoding: str = "utf-8",
 ) -> dict[str, str]:
-    """Item titles from a file with an item and a title column, for `Interactions.with_labels`."""
-    where = shown(path)
-    content = content_of(Path(os.fsdecode(path)), encoding)
+    """Item titles from a file with an item and a title column, for `Interactions.with_labels`.
+
+    Of several titles of an item, the first counts.
+    """
+    where, path = shown(path), Path(os.fsdecode(path))
+    if _suffix(path) in _PARQUET:
+        raise ReadError(f"{where}: titles are read from text, not from Parquet; write them as CSV")
+    content = content_of(path, encoding)
     layout = sniff(
         content.sample(where),
         where=where,
-        suffix=_suffix(Path(path)),
+        suffix=_suffix(path),
         columns={"item": item, "label": label},
         required=("item", "label"),
     )
     text = text_rows(content, _body(content, layout), layout, where).table.drop_nulls()
+    text = text.unique("item", keep="first", maintain_order=True)
     return dict(zip(text["item"].to_list(), text["label"].to_list(), strict=True))
 
 

@@ -120,10 +120,10 @@ class Slabs:
         bound = users.shape[1] * peaks[0] * peaks[1] + peaks[2]
         tile_bytes = 4 * ranking_tiles.TILE * (ranking_tiles.padded(users.shape[1]) + 1)
         # While a slab is made, its rows are there three times: gathered, padded and transposed.
-        tiles = int(memory_mb * 2**20 / 3 / tile_bytes)
-        if tiles < 1:
+        tiles = memory_mb * 2**20 / 3 / tile_bytes
+        if not tiles >= 1:
             _refuse_memory(memory_mb, 3 * tile_bytes)
-        return cls(users, items, bias, order, tiles, bound > 1e38)
+        return cls(users, items, bias, order, int(min(tiles, max(len(order), 1))), bound > 1e38)
 
     def __iter__(self) -> Iterator[tuple[F32, F32, F32, int, int, bool]]:
         """users, items (tiles, padded dim, TILE) flat, bias (tiles, TILE) flat, first place, n_items, check.
@@ -153,7 +153,7 @@ def panels(
     """Parts of the rows with their scores (len(part), n_items), flat."""
     n_items = shape[1]
     step = max(1, min(ranking_tiles.PANEL, _PANEL_SCORES // max(n_items, 1)))
-    if step * n_items * 4 > memory_mb * 2**20:
+    if not step * n_items * 4 <= memory_mb * 2**20:
         _refuse_memory(memory_mb, step * n_items * 4)
     for at in range(0, len(rows), step):
         part = slice(at, min(at + step, len(rows)))
