@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import sys
@@ -32,7 +33,8 @@ def fail(text: str) -> None:
 
 def say(text: str = "") -> None:
     """A line of the answer, on standard output, without markup: titles and ids are data."""
-    sys.stdout.write(text + "\n")
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, bold: Container[tuple[int, int]] = ()) -> None:
@@ -63,7 +65,8 @@ def _cell(value: Any) -> str:
 
 def write_json(value: Any, target: str) -> None:
     """To a file (written whole or not at all), or to standard output for '-'."""
-    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    plain = target == "-" and codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=plain, allow_nan=False) + "\n"
     if target == "-":
         sys.stdout.write(text)
     else:

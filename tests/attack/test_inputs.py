@@ -3,6 +3,8 @@
 import datetime as dt
 import decimal
 import gzip
+import io
+import json
 import os
 import random
 import re
@@ -408,6 +410,22 @@ def test_bad_input_ends_with_2_and_one_line(command, tmp_path, args):
     assert [line.startswith("error: ") for line in said.splitlines()].count(True) == 1
     assert said.splitlines()[-1].startswith("error: ")
     assert "internal error" not in said
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_titles_on_a_screen_that_lacks_their_letters(command, tmp_path, monkeypatch, encoding):
+    write(tmp_path, "t.csv", "item,title\n" + "".join(f"i{n},日本 é {n}\n" for n in range(13)))
+    assert command(*FIT, "--titles", "t.csv")[0] == 0
+    for more in ((), ("--json", "-")):
+        screen = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", screen)
+            assert command("recommend", "m", "--user", "u1", "-k", "2", *more)[0] == 0
+        screen.flush()
+        printed = screen.buffer.getvalue().decode(encoding)
+        assert "u1" in printed
+        if more:
+            assert json.loads(printed)[0]["label"].startswith("日本 é")
 
 
 def test_what_data_show_advises_it_takes(command, tmp_path):
