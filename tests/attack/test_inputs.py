@@ -420,7 +420,7 @@ def test_titles_on_a_screen_that_lacks_their_letters(command, tmp_path, monkeypa
         screen = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", screen)
-            assert command("recommend", "m", "--user", "u1", "-k", "2", *more)[0] == 0
+            assert command("recommend", "m", "--user", "u1", "--include-seen", "-k", "2", *more)[0] == 0
         screen.flush()
         printed = screen.buffer.getvalue().decode(encoding)
         assert "u1" in printed
