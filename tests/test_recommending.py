@@ -392,6 +392,20 @@ def test_good_indices_of_any_type_give_the_same(fitted):
     assert model.top_for_users([0], 3, exclude=[]).items.tolist() == model.top_for_users(0, 3).items.tolist()
 
 
+@pytest.mark.parametrize("bad", [-1, N_ITEMS, 1.5, True, "3", None])
+def test_ids_and_titles_by_index(log, bad):
+    for ask in (log.label, log.items.__getitem__, lambda bad: log.items.take([bad])):
+        with pytest.raises(DataError, match="item indices must be"):
+            ask(bad)
+    assert list(log.items) == log.items.take(np.arange(N_ITEMS)).to_list()
+
+
+@pytest.mark.parametrize("strange", [True, 1.5, None, b"a", [1]])
+def test_columns_of_other_things_than_ids_are_refused(strange):
+    with pytest.raises(DataError, match=r"row 1 has the item .*, which is no id"):
+        pr.Interactions.from_columns([1, 2], [1, strange])
+
+
 @pytest.mark.parametrize("strange", [True, 1.0, None, (), [0], 2**70, b"u1"])
 def test_ids_of_another_type_find_nobody(strange):
     model = make_model("itempop").fit(pr.Interactions.from_columns([0, 1, 1], [0, 1, 0]))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.errors import DataError
+from purerec.indices import index_of
 from purerec.vocabulary import Id, Vocabulary, encode
 
 I32 = npt.NDArray[np.int32]
@@ -221,7 +222,8 @@ class Interactions:
 
     def label(self, item_idx: int) -> str:
         """Title of an item, or its id where there is none."""
-        title = None if self.item_labels is None else self.item_labels[int(item_idx)]
+        item_idx = index_of(item_idx, self.n_items, "item")
+        title = None if self.item_labels is None else self.item_labels[item_idx]
         return str(self.items[item_idx]) if title is None else str(title)
 
     # ------------------------------------------------------------------ derived logs
@@ -350,8 +352,8 @@ class Interactions:
         name: str = "data",
     ) -> Interactions:
         """From columns of external ids, already checked (`purerec.reading` does that for files and tables)."""
-        users, user_idx = encode(_as_series(user), "user")
-        items, item_idx = encode(_as_series(item), "item")
+        users, user_idx = encode(_as_series(user, "user"), "user")
+        items, item_idx = encode(_as_series(item, "item"), "item")
         for vocabulary, idx in ((users, user_idx), (items, item_idx)):
             if (at := vocabulary.first_unusable(idx)) is not None:
                 raise DataError(
@@ -370,9 +372,9 @@ class Interactions:
         )
 
 
-def _as_series(ids: pl.Series | npt.NDArray[Any] | Sequence[Id]) -> pl.Series:
+def _as_series(ids: pl.Series | npt.NDArray[Any] | Sequence[Id], what: Literal["user", "item"]) -> pl.Series:
     if isinstance(ids, pl.Series):
         return ids
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
         return pl.Series(ids)
-    return Vocabulary.of(ids, "user").ids
+    return Vocabulary.of(ids, what).ids

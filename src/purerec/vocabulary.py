@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.errors import DataError, UnknownIdError
+from purerec.indices import index_of, indices_of
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -39,7 +40,10 @@ class Vocabulary:
     def of(cls, ids: Iterable[Id], what: Literal["user", "item"]) -> Vocabulary:
         """A vocabulary of given ids in the given order; integers only if all of them are."""
         listed = list(ids)
-        whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in listed)
+        for at, i in enumerate(listed):
+            if isinstance(i, bool) or not isinstance(i, str | int | np.integer):
+                raise DataError(f"row {at} has the {what} {i!r}, which is no id; ids are integers or text")
+        whole = not any(isinstance(i, str) for i in listed)
         if whole and all(-(2**63) <= int(i) < 2**63 for i in listed):
             return cls(pl.Series(what, [int(i) for i in listed], dtype=pl.Int64), what)
         return cls(pl.Series(what, [str(i) for i in listed], dtype=pl.String), what)
@@ -105,11 +109,14 @@ class Vocabulary:
 
     def take(self, idx: npt.ArrayLike) -> pl.Series:
         """External ids of internal indices."""
-        return self.ids.gather(np.asarray(idx))
+        return self.ids.gather(indices_of(idx, len(self), self.what))
 
     def __getitem__(self, idx: int) -> Id:
-        value: Id = self.ids[int(idx)]
+        value: Id = self.ids[index_of(idx, len(self), self.what)]
         return value
+
+    def __iter__(self) -> Iterator[Id]:
+        return iter(self.ids.to_list())
 
 
 def _other_spelling(external: Id) -> Id | None:
