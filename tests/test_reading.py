@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from conftest import need
 from purerec.errors import DataError, ReadError
+from purerec.interactions import Interactions
 from purerec.reading import read, read_labels
 
 
@@ -265,3 +266,134 @@ def test_positive_rating(tmp_path):
 def test_known_data(data_dir):
     data = read(data_dir / "ml-1m" / "ratings.dat", positive_rating=4)
     assert (data.n_users, data.n_items, len(data), data.n_positives) == (6040, 3706, 1_000_209, 575_281)
+
+
+# ---------------------------------------------------------------------- blank lines
+
+FORMATS = {
+    "a.csv": ("user,item,rating", "{},{},{}"),
+    "a.tsv": ("user\titem\trating", "{}\t{}\t{}"),
+    "a.dat": ("user::item::rating", "{}::{}::{}"),
+    "a.inter": ("user_id:token\titem_id:token\trating:float", "{}\t{}\t{}"),
+    "a.rating": ("user\titem\trating", "{}\t{}\t{}"),
+}
+BLANKS = {"nothing": "", "spaces": "   ", "tab": "\t", "mixed": " \t ", "mark": "\ufeff"}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+@pytest.mark.parametrize("blank", BLANKS.values(), ids=BLANKS.keys())
+@pytest.mark.parametrize("name", FORMATS)
+def test_blank_lines_are_skipped_wherever_they_are(tmp_path, name, blank, end):
+    header, row = FORMATS[name]
+    for ids in ([(1, 2), (3, 4), (5, 6)], [("ann", "b-1"), ("bob", "b-2"), ("cat", "007")]):
+        body = [row.format(user, item, 4) for user, item in ids]
+        for head in ([header], []):
+            lines = head + body
+            for at in [*range(len(lines) + 1), None]:  # one place after the other, then every place at once
+                mixed = [x for n, line in enumerate(lines) for x in ([blank, line] if at in (n, None) else [line])]
+                mixed += [blank] * (at in (len(lines), None))
+                content = (end.join(mixed) + end).encode()
+                assert rows(read(write(tmp_path, name, content))) == [(*pair, 4.0) for pair in ids], content
+            packed = write(tmp_path, name + ".gz", gzip.compress(content))
+            assert rows(read(packed)) == [(*pair, 4.0) for pair in ids]
+
+
+def test_a_mark_before_a_blank_first_line(tmp_path):
+    assert rows(read(write(tmp_path, "a.csv", "\ufeff\r\nuser,item\r\n1,2\r\n"))) == [(1, 2)]
+    assert rows(read(write(tmp_path, "a.csv", "\ufeff \n1,2\n3,4\n"))) == [(1, 2), (3, 4)]
+
+
+def test_more_blank_lines_than_are_looked_at_first(tmp_path):
+    content = "\n" * 100_000 + "user,item\n" + " \n" * 100_000 + "1,2\n"
+    assert rows(read(write(tmp_path, "a.csv", content))) == [(1, 2)]
+    with pytest.raises(ReadError, match="row 200003 has 3 fields"):
+        read(write(tmp_path, "a.csv", content + "3,4,5\n"))
+
+
+def test_rows_are_counted_with_blank_lines_and_over_quoted_line_ends(tmp_path):
+    with pytest.raises(ReadError, match="row 6 has the rating 'x'"):
+        read(write(tmp_path, "a.csv", "\nuser,item,rating\n\n1,2,3\n  \n1,3,x\n"))
+    with pytest.raises(ReadError, match="row 5 has no item"):
+        read(write(tmp_path, "a.csv", 'user,item\na,b\n"two\nlines",c\nd,\n'))
+
+
+def test_a_row_without_ids_but_with_something_else_is_no_blank_line(tmp_path):
+    with pytest.raises(ReadError, match="row 3 has no user"):
+        read(write(tmp_path, "a.csv", "user,item,note\n1,2,x\n,,y\n"))
+    assert rows(read(write(tmp_path, "a.csv", "user,item,note\n1,2,x\n,,\n"))) == [(1, 2)]
+
+
+def test_line_ends_and_blank_lines_inside_quotes_are_part_of_an_id(tmp_path):
+    data = read(write(tmp_path, "a.csv", 'user,item\n"a\n\nb",1\n\n"c\x85\u2028",2\n'))
+    assert rows(data) == [("a\n\nb", 1), ("c\x85\u2028", 2)]
+
+
+# ---------------------------------------------------------------------- ids
+
+
+@pytest.mark.parametrize("empty", ["", '""', "  ", '"  "', '"\ufeff"'])
+@pytest.mark.parametrize("other", ["5", "b-5"])
+def test_an_empty_id_is_refused_quoted_or_bare(tmp_path, empty, other):
+    for name, d in (("a.csv", ","), ("a.tsv", "\t")):
+        for line, role in ((f"{empty}{d}{other}", "user"), (f"{other}{d}{empty}", "item")):
+            with pytest.raises(ReadError, match=rf"row 3 has (no {role}|the {role} '.*', which is no id)"):
+                read(write(tmp_path, name, f"user{d}item\n1{d}2\n{line}\n"))
+    with pytest.raises(ReadError, match="row 2 has the user ''"):
+        read(write(tmp_path, "a.csv", 'user,item\n"",""\n1,2\n'))
+
+
+def test_an_empty_id_in_a_table_is_refused():
+    with pytest.raises(ReadError, match="row 1 has the item ''"):
+        read(pl.DataFrame({"user": [1, 2], "item": ["a", ""]}))
+    with pytest.raises(DataError, match="row 1 has the user ''"):
+        Interactions.from_columns(["a", ""], [1, 2])
+
+
+def test_a_colon_that_is_no_separator_does_not_shift_the_columns(tmp_path):
+    good = "".join(f"{n}::{n + 1}\n" for n in range(1, 20_000))
+    with pytest.raises(ReadError, match="row 20000 has no item"):
+        read(write(tmp_path, "a.dat", good + "3:4:5\n"))
+    assert rows(read(write(tmp_path, "b.dat", "a:b::c\nd::e:f\n"))) == [("a:b", "c"), ("d", "e:f")]
+
+
+def test_quotes_mean_nothing_between_double_colons(tmp_path):
+    assert read_labels(write(tmp_path, "m.dat", '1::"Great" Films::x\n2::The "End::y\n')) == {
+        "1": '"Great" Films',
+        "2": 'The "End',
+    }
+
+
+def test_a_stray_quotation_mark_is_named(tmp_path):
+    with pytest.raises(ReadError, match="row 3 has a quotation mark that encloses no whole field"):
+        read(write(tmp_path, "a.csv", 'user,item\nx,1\na"b,1\nc"d,2\n'))
+
+
+# ---------------------------------------------------------------------- which column is which
+
+
+def test_one_column_cannot_be_two_things(tmp_path):
+    path = write(tmp_path, "a.csv", HEAD + GOOD)
+    for roles in ({"user": "item", "item": "item"}, {"user": "rating", "rating": "rating"}, {"item": 0, "user": 0}):
+        with pytest.raises(ReadError, match="is given for both the"):
+            read(path, **roles)
+    with pytest.raises(ReadError, match="the column 'user' is given for both the user and the timestamp"):
+        read(pl.DataFrame({"user": [1], "item": [2]}), user="user", timestamp="user")
+
+
+def test_headings_of_other_scripts_are_told_apart(tmp_path):
+    path = write(tmp_path, "a.csv", "用户,商品\na,b\n")
+    assert rows(read(path, user="用户", item="商品")) == [("a", "b")]
+    with pytest.raises(ReadError, match="no column '客户' for the user; there are '用户', '商品'"):
+        read(path, user="客户", item="商品")
+
+
+@pytest.mark.parametrize("column", [True, 1.5, (0,), 7, -1])
+def test_columns_are_names_or_positions(tmp_path, column):
+    with pytest.raises(ReadError, match="position"):
+        read(write(tmp_path, "a.csv", HEAD + GOOD), user=column)
+
+
+@pytest.mark.parametrize("delimiter", ["", "||", "ä", '"', "\n"])
+def test_delimiters_that_cannot_be_used(tmp_path, delimiter):
+    with pytest.raises(ReadError, match=r"delimiter .* cannot be used"):
+        read(write(tmp_path, "a.csv", HEAD + GOOD), delimiter=delimiter)

@@ -116,6 +116,30 @@ def test_official_is_by_row_order(data_dir):
         ("leave_n_out", {"n": 1000}, "smaller n"),
         ("temporal", {"at": "soon"}, "neither a date"),
         ("temporal", {"at": "2050-01-01"}, "would be empty"),
+        (
+            "temporal",
+            {"at": "2050-01-01"},
+            "the test part .* would be empty; at='2050-01-01' is after all of the data",
+        ),
+        (
+            "temporal",
+            {"at": "1960-01-01"},
+            "the train part .* would be empty; at='1960-01-01' is before all of the data",
+        ),
+        ("temporal", {"at": "0001-01-01"}, "before all of the data, from 1970-01-01"),
+        ("temporal", {"at": -1}, "before all of the data"),
+        ("temporal", {"at": 1e300}, "after all of the data"),
+        ("temporal", {"at": "9" * 400}, "neither a date"),
+        ("temporal", {"at": float("nan")}, "neither a date"),
+        ("temporal", {"at": float("inf")}, "neither a date"),
+        ("temporal", {"at": True}, "neither a date"),
+        ("temporal", {"at": [1]}, "neither a date"),
+        ("temporal", {"n": 2.5}, "whole number"),
+        ("temporal", {"n": True}, "whole number"),
+        ("temporal", {"n": "2"}, "whole number"),
+        ("ratio", {"test": "0.2"}, "between 0 and 1"),
+        ("ratio", {"test": True}, "between 0 and 1"),
+        ("ratio", {"test": float("nan")}, "between 0 and 1"),
         ("temporal", {"n": 1, "test": 0.1}, "one of at, test and n"),
         ("ratio", {"on": "some"}, "'all' or 'positives'"),
     ],
@@ -123,6 +147,12 @@ def test_official_is_by_row_order(data_dir):
 def test_impossible_splits_say_why(how, parameters, message):
     with pytest.raises(SplitError, match=message):
         split(log(), how, **parameters)
+
+
+def test_a_log_of_one_moment_has_no_later_part():
+    data = Interactions.from_columns([1, 2, 3], [1, 2, 3], timestamp=[5, 5, 5])
+    with pytest.raises(SplitError, match="the train part of the temporal split would be empty; choose another share"):
+        split(data, "temporal")
 
 
 def test_temporal_needs_times():

@@ -267,7 +267,11 @@ def fetch(
     """Make sure that the files of a data set are on this machine and intact; the folder that they are in."""
     entry = _entry(name)
     if not entry.layouts:
-        raise DataError(f"'{name}' has no files to fetch: it is generated; use load({name!r})")
+        raise DataError(
+            f"'{name}' has no files to fetch: it is generated",
+            f"use load({name!r})",
+            command=f"give its name where data is asked for, such as `purerec fit {name}`",
+        )
     return locate(entry, cache_dir=cache_dir, offline=offline, progress=progress).folder
 
 
@@ -309,8 +313,9 @@ def _entry(name: str) -> Entry:
     close = difflib.get_close_matches(str(name).lower(), CATALOG, n=1)
     guess = f"did you mean '{close[0]}'? " if close else ""
     raise DataError(
-        f"there is no data set named {name!r}; {guess}known: {', '.join(CATALOG)}; "
-        "a file of your own is read by its path: read('path/to/file')"
+        f"there is no data set named {name!r}; {guess}known: {', '.join(CATALOG)}",
+        "a file of your own is read by its path: read('path/to/file')",
+        command="a file of your own is given by its path, such as ./file.csv",
     )
 
 

@@ -4,129 +4,187 @@ row."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from purerec.errors import DataError, ReadError
-from purerec.interactions import F32, I64, Interactions, TimeUnit
+from purerec.interactions import F32, I32, I64, Interactions, TimeUnit
 from purerec.sniffing import ROLES
+from purerec.vocabulary import Vocabulary, encode
 
 _LATEST_S = 4_102_444_800  # 1 January 2100
 _EARLIEST_S = 315_532_800  # 1 January 1980: no log of a unit finer than seconds is older
 _UNITS: tuple[tuple[TimeUnit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
+_LARGEST_EXACT = 2**53
+"""From here on a float no longer tells whole numbers apart."""
 
-Fail = Callable[[str, Any, str, str], NoReturn]
+Bad = npt.NDArray[np.bool_] | pl.Series
 
 
-def checked(table: pl.DataFrame, *, where: str, first_row: int, name: str) -> Interactions:
-    """The rows as Interactions; `first_row` is the number of the first one in a text file, from 1."""
-    if first_row:  # text files: blank lines arrive as rows of nulls
-        blank = table.select(pl.all_horizontal(pl.all().is_null()))[:, 0]
-        line_of = np.arange(first_row, first_row + len(table))
-        if blank.any():
-            keep = ~blank
-            table, line_of = table.filter(keep), line_of[keep.to_numpy()]
-    else:
-        line_of = np.arange(len(table))
+@dataclass(frozen=True)
+class _Rows:
+    """The columns to check, and how to speak of them."""
+
+    table: pl.DataFrame
+    where: str
+    row_number: Callable[[int], int]
+
+    def fail(self, role: str, bad: Bad, fact: str, remedy: str) -> NoReturn:
+        """Name the first bad row; `fact` may show its value."""
+        self.fail_at(int(np.flatnonzero(np.asarray(bad))[0]), role, fact, remedy)
+
+    def fail_at(self, at: int, role: str, fact: str, remedy: str) -> NoReturn:
+        value = self.table[role][at]
+        raise ReadError(f"{self.where}: row {self.row_number(at)} has {fact.format(value=value)}; {remedy}")
+
+    def refuse_type(self, role: str, wanted: str) -> NoReturn:
+        kind = str(self.table[role].dtype).split("(")[0].lower()
+        raise ReadError(f"{self.where}: the column of the {role} has values of type {kind}; {wanted}")
+
+
+def checked(
+    table: pl.DataFrame, *, where: str, name: str, row_number: Callable[[int], int] = lambda at: at
+) -> Interactions:
+    """The rows as Interactions; `row_number` is what a row of the table is called, such as its line in a file."""
     if not len(table):
         raise DataError(f"{where}: there are no interactions in it; give a file with one interaction per row")
-
-    def fail(role: str, bad: npt.NDArray[np.bool_] | pl.Series, fact: str, remedy: str) -> NoReturn:
-        at = int(np.flatnonzero(np.asarray(bad))[0])
-        value = table[role][at]
-        raise ReadError(f"{where}: row {line_of[at]} has {fact.format(value=value)}; {remedy}")
-
+    rows = _Rows(table, where, row_number)
     for role in [r for r in ROLES if r in table.columns and r != "label"]:
         if table[role].null_count():
-            fail(
-                role,
-                table[role].is_null(),
-                f"no {role}",
-                "it has fewer fields than the others or an empty one: mend or remove it",
-            )
-    for role in ("user", "item"):
-        if table[role].dtype.is_float():
-            whole = table[role].cast(pl.Int64, strict=False)
-            odd = whole.is_null() | (whole.cast(pl.Float64) != table[role].cast(pl.Float64))
-            if odd.any():
-                fail(role, odd, "the " + role + " {value}, a fraction", "ids are integers or strings")
-            table = table.with_columns(whole)
-    rating = _check_rating(table, fail) if "rating" in table.columns else None
+            remedy = "it has fewer fields than the others or an empty one: mend or remove it"
+            rows.fail(role, table[role].is_null(), f"no {role}", remedy)
+    users, user_idx = _check_ids(rows, "user")
+    items, item_idx = _check_ids(rows, "item")
+    rating = _check_rating(rows) if "rating" in table.columns else None
     timestamp: I64 | None = None
     unit: TimeUnit = "s"
     if "timestamp" in table.columns:
-        timestamp, unit = _check_timestamp(table, fail)
-    data = Interactions.from_columns(
-        table["user"], table["item"], rating=rating, timestamp=timestamp, time_unit=unit, name=name
-    )
+        timestamp, unit = _check_timestamp(rows)
+    data = Interactions(users, items, user_idx, item_idx, rating, timestamp, unit, name=name)
     if "label" in table.columns:
-        titles = table.select(pl.col("item").cast(pl.String), "label").drop_nulls().unique("item", keep="first")
+        titles = pl.DataFrame({"item": items.take(item_idx).cast(pl.String), "label": _check_label(rows)})
+        titles = titles.drop_nulls().unique("item", keep="first", maintain_order=True)
         data = data.with_labels(dict(zip(titles["item"].to_list(), titles["label"].to_list(), strict=True)))
     return data
 
 
-def _check_rating(table: pl.DataFrame, fail: Fail) -> F32:
-    column = table["rating"]
-    if not column.dtype.is_numeric():
-        numbers = column.cast(pl.String).str.strip_chars().cast(pl.Float32, strict=False)
-        if numbers.null_count():
-            fail("rating", numbers.is_null(), "the rating {value!r}, which is not a number", "mend or remove it")
-        column = numbers
+def _check_ids(rows: _Rows, role: Literal["user", "item"]) -> tuple[Vocabulary, I32]:
+    column = rows.table[role]
+    if column.dtype.is_float() or column.dtype.is_decimal():
+        whole = column.cast(pl.Int64, strict=False)
+        odd = whole.is_null() | (whole.cast(column.dtype, strict=False) != column)
+        if odd.any():
+            rows.fail(role, odd, f"the {role} {{value}}, a fraction", "ids are integers or text")
+        inexact = whole.abs() > _LARGEST_EXACT
+        if column.dtype.is_float() and inexact.any():
+            fact = f"the {role} {{value}}, a float too large to be an exact id"
+            rows.fail(role, inexact, fact, "give the ids as integers or text")
+        column = whole
+    elif isinstance(column.dtype, pl.Categorical | pl.Enum):
+        column = column.cast(pl.String)
+    elif column.dtype != pl.String and not column.dtype.is_integer():
+        rows.refuse_type(role, "ids are integers or text: convert it")
+    vocabulary, idx = encode(column, role)
+    if (at := vocabulary.first_unusable(idx)) is not None:
+        remedy = "ids have at least one visible character, and no NUL: mend or remove it"
+        rows.fail_at(at, role, f"the {role} {{value!r}}, which is no id", remedy)
+    return vocabulary, idx
+
+
+def _check_rating(rows: _Rows) -> F32:
+    column = rows.table["rating"]
+    if column.dtype == pl.String or isinstance(column.dtype, pl.Categorical | pl.Enum):
+        column = column.cast(pl.String).str.strip_chars().cast(pl.Float32, strict=False)
+        if column.null_count():
+            fact = "the rating {value!r}, which is not a number"
+            rows.fail("rating", column.is_null(), fact, "mend or remove it")
+    elif not column.dtype.is_numeric():
+        rows.refuse_type("rating", "ratings are numbers: convert it, or read without it")
     values = column.cast(pl.Float32).to_numpy()
     # A sum is not finite if one value is not, and costs a tenth of looking at each.
     if not np.isfinite(values.sum(dtype=np.float64)):
-        fail("rating", ~np.isfinite(values), "the rating {value}", "ratings must be finite: mend or remove it")
+        bad = ~np.isfinite(values)
+        rows.fail("rating", bad, "the rating {value}", "ratings must be finite, below 3e38: mend or remove it")
     return values
 
 
-def _check_timestamp(table: pl.DataFrame, fail: Fail) -> tuple[I64, TimeUnit]:
-    column = table["timestamp"]
-    if column.dtype == pl.String:
-        text = column.str.strip_chars()
-        numbers = text.cast(pl.Float64, strict=False)
-        column = text.cast(pl.Int64, strict=False)
-        if column.null_count():
-            # Fractions, numbers beyond 64 bits, or dates: whichever most rows are decides which row is wrong.
-            column = numbers if 2 * numbers.null_count() <= len(numbers) else _parse_dates(text)
-            if column.null_count():
-                fail(
-                    "timestamp",
-                    column.is_null(),
-                    "the timestamp {value!r}, which is neither a number nor a date",
-                    "give seconds since 1970 or dates such as 2024-05-01 13:45:00",
-                )
-    if column.dtype.is_temporal():
-        return column.cast(pl.Datetime("ms")).dt.epoch("ms").to_numpy().astype(np.int64), "ms"
-    if column.dtype.is_float():
-        raw = column.to_numpy()
+def _check_label(rows: _Rows) -> pl.Series:
+    column = rows.table["label"]
+    text = column.dtype in (pl.String, pl.Null) or isinstance(column.dtype, pl.Categorical | pl.Enum)
+    if not text and not column.dtype.is_numeric():
+        rows.refuse_type("label", "titles are text: convert it")
+    return column.cast(pl.String)
+
+
+def _check_timestamp(rows: _Rows) -> tuple[I64, TimeUnit]:
+    column = rows.table["timestamp"]
+    if column.dtype == pl.String or isinstance(column.dtype, pl.Categorical | pl.Enum):
+        column = _times_in_text(rows, column.cast(pl.String).str.strip_chars())
+    if column.dtype == pl.Date or isinstance(column.dtype, pl.Datetime):
+        values = column.cast(pl.Datetime("ms")).dt.epoch("ms").to_numpy().astype(np.int64)
+        _refuse_outside(rows, values, _LATEST_S * 1000)
+        return values, "ms"
+    if column.dtype.is_float() or column.dtype.is_decimal():
+        raw = column.cast(pl.Float64).to_numpy()
         if not np.isfinite(raw).all():
-            fail("timestamp", ~np.isfinite(raw), "the timestamp {value}", "timestamps must be finite")
-        late = raw > _LATEST_S * 10**9
-        if late.any():
-            fail("timestamp", late, "the timestamp {value}, after 2100", "give seconds since 1970")
+            rows.fail("timestamp", ~np.isfinite(raw), "the timestamp {value}", "timestamps must be finite")
+        _refuse_outside(rows, raw, _LATEST_S * 10**9)
         fractions = bool((raw != np.floor(raw)).any())
-        values = (raw * 1000 if fractions else raw).astype(np.int64)
-        unit_of_fractions: TimeUnit | None = "ms" if fractions and raw.max() <= _LATEST_S else None
+        if fractions and raw.max() <= _LATEST_S:
+            return (raw * 1000).astype(np.int64), "ms"
+        scaled = raw * 1000 if fractions else raw
+        _refuse_outside(rows, scaled, _LATEST_S * 10**9)
+        values = scaled.astype(np.int64)
+    elif column.dtype.is_integer():
+        whole = column.cast(pl.Int64, strict=False)
+        if whole.null_count():
+            rows.fail("timestamp", whole.is_null(), "the timestamp {value}, after 2100", "give seconds since 1970")
+        values = whole.to_numpy()
     else:
-        values, unit_of_fractions = column.cast(pl.Int64).to_numpy(), None
+        rows.refuse_type("timestamp", "times are numbers, dates or text: convert it, or read without it")
+    _refuse_outside(rows, values, _LATEST_S * 10**9)
+    return values, _time_unit(rows, values)
+
+
+def _refuse_outside(rows: _Rows, values: npt.NDArray[Any], latest: int) -> None:
+    if values.min() < 0:
+        rows.fail("timestamp", values < 0, "the timestamp {value}, before 1970", "give seconds since 1970")
+    if values.max() > latest:
+        rows.fail("timestamp", values > latest, "the timestamp {value}, after 2100", "give seconds since 1970")
+
+
+def _time_unit(rows: _Rows, values: I64) -> TimeUnit:
+    """The coarsest unit in which nothing lies beyond 2100."""
     low, high = int(values.min()), int(values.max())
-    if low < 0:
-        fail("timestamp", values < 0, "the timestamp {value}, before 1970", "give seconds since 1970")
-    if unit_of_fractions is not None:
-        return values, unit_of_fractions
-    for unit, per_second in _UNITS:
-        if high <= _LATEST_S * per_second:
-            if unit != "s" and low < _EARLIEST_S * per_second:
-                bad = values < _EARLIEST_S * per_second
-                if bad.mean() > 0.5:  # most are in a coarser unit, so the large ones are the strange ones
-                    bad = ~bad
-                fail("timestamp", bad, "the timestamp {value}, far from the others", "use one unit in all rows")
-            return values, unit
-    late = values > _LATEST_S * 10**9
-    return fail("timestamp", late, "the timestamp {value}, after 2100", "give seconds since 1970")
+    unit, per_second = next((unit, n) for unit, n in _UNITS if high <= _LATEST_S * n)
+    if unit != "s" and low < _EARLIEST_S * per_second:
+        bad = values < _EARLIEST_S * per_second
+        if bad.mean() > 0.5:  # most are in a coarser unit, so the large ones are the strange ones
+            bad = values > _LATEST_S * per_second // 1000
+        fact = "the timestamp {value}, far from the others"
+        rows.fail("timestamp", bad, fact, "use one unit in all rows")
+    return unit
+
+
+def _times_in_text(rows: _Rows, text: pl.Series) -> pl.Series:
+    whole = text.cast(pl.Int64, strict=False)
+    if not whole.null_count():
+        return whole
+    # Fractions, numbers beyond 64 bits, or dates: whichever most rows are decides which row is wrong.
+    numbers = text.cast(pl.Float64, strict=False)
+    found = numbers if 2 * numbers.null_count() <= len(numbers) else _parse_dates(text)
+    if found.null_count():
+        rows.fail(
+            "timestamp",
+            found.is_null(),
+            "the timestamp {value!r}, which is neither a number nor a date",
+            "give seconds since 1970 or dates such as 2024-05-01 13:45:00",
+        )
+    return found
 
 
 def _parse_dates(text: pl.Series) -> pl.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import sys
@@ -32,12 +33,13 @@ def fail(text: str) -> None:
 
 def say(text: str = "") -> None:
     """A line of the answer, on standard output, without markup: titles and ids are data."""
-    sys.stdout.write(printable(text) + "\n")
+    sys.stdout.write(printable(text, sys.stdout.encoding) + "\n")
 
 
-def printable(text: str) -> str:
-    """A file name may hold bytes that are no text; where it is shown, a question mark stands for them."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def printable(text: str, encoding: str | None = None) -> str:
+    """Text with escapes for what an output cannot show: other alphabets, or bytes in file names that are no text."""
+    encoding = encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, bold: Container[tuple[int, int]] = ()) -> None:
@@ -68,8 +70,9 @@ def _cell(value: Any) -> str:
 
 def write_json(value: Any, target: str) -> None:
     """To a file (written whole or not at all), or to standard output for '-'."""
-    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    text = text.encode("utf-8", "backslashreplace").decode()  # of half a character makes an escape that JSON has too
+    plain = target == "-" and codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
+    # The escape of half a character, such as a file name's, is one that JSON has too.
+    text = printable(json.dumps(_finite(value), indent=2, ensure_ascii=plain, allow_nan=False) + "\n")
     if target == "-":
         sys.stdout.write(text)
     else:

@@ -13,7 +13,8 @@
     ├── StoreError           a model folder is damaged, foreign or too new
     └── MissingExtraError    an optional dependency is not installed
 
-A message says the fact, the value and the remedy, on one line. The command line prints it and exits with 2.
+A message says the fact, the value and the remedy, on one line. The command line prints it and exits with 2; where the
+remedy is another there than in Python, an error has both: DataError(fact, "use f(x)", command="use --x").
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ from __future__ import annotations
 
 class PurerecError(Exception):
     """Base of all deliberate errors."""
+
+    at_command_line: str
+    """The message for somebody who types commands"""
+
+    def __init__(self, fact: str, remedy: str = "", *, command: str = "") -> None:
+        super().__init__(f"{fact}; {remedy}" if remedy else fact)
+        self.at_command_line = f"{fact}; {command}" if command else str(self)
 
 
 class DataError(PurerecError, ValueError):

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.errors import DataError
+from purerec.indices import index_of
 from purerec.vocabulary import Id, Vocabulary, encode
 
 I32 = npt.NDArray[np.int32]
@@ -106,6 +107,12 @@ def _freeze(*arrays: npt.NDArray[Any] | None) -> None:
             array.flags.writeable = False
 
 
+def _check_threshold(rating: float | None, name: str) -> None:
+    number = isinstance(rating, int | float | np.number) and not isinstance(rating, bool) and np.isfinite(rating)
+    if rating is not None and not number:
+        raise DataError(f"{name} must be a finite number, not {rating!r}")
+
+
 @dataclass(frozen=True, eq=False)
 class Interactions:
     """A log of interactions, one row each, in the order it was read."""
@@ -135,7 +142,12 @@ class Interactions:
         if self.item_labels is not None and len(self.item_labels) != len(self.items):
             raise DataError(f"{len(self.item_labels):,} labels for {len(self.items):,} items")
         if self.positive_rating is not None and self.rating is None:
-            raise DataError("a positive_rating needs a rating column, and this data has none")
+            raise DataError(
+                "a positive_rating needs a rating column, and this data has none",
+                "leave it out, or say which column that is with rating='NAME'",
+                command="leave --min-rating out, or say which column that is with --rating NAME",
+            )
+        _check_threshold(self.positive_rating, "positive_rating")
         _freeze(self.user_idx, self.item_idx, self.rating, self.timestamp)
 
     # ------------------------------------------------------------------ what is in it
@@ -210,7 +222,8 @@ class Interactions:
 
     def label(self, item_idx: int) -> str:
         """Title of an item, or its id where there is none."""
-        title = None if self.item_labels is None else self.item_labels[int(item_idx)]
+        item_idx = index_of(item_idx, self.n_items, "item")
+        title = None if self.item_labels is None else self.item_labels[item_idx]
         return str(self.items[item_idx]) if title is None else str(title)
 
     # ------------------------------------------------------------------ derived logs
@@ -232,6 +245,7 @@ class Interactions:
         """Rows with at least this rating. The vocabularies stay; `compact` drops what is no longer used."""
         if self.rating is None:
             raise DataError(f"cannot filter by rating: '{self.name}' has no rating column")
+        _check_threshold(min_rating, "min_rating")
         kept = self.subset(self.rating >= np.float32(min_rating))
         if not len(kept):
             raise DataError(
@@ -338,8 +352,13 @@ class Interactions:
         name: str = "data",
     ) -> Interactions:
         """From columns of external ids, already checked (`purerec.reading` does that for files and tables)."""
-        users, user_idx = encode(_as_series(user), "user")
-        items, item_idx = encode(_as_series(item), "item")
+        users, user_idx = encode(_as_series(user, "user"), "user")
+        items, item_idx = encode(_as_series(item, "item"), "item")
+        for vocabulary, idx in ((users, user_idx), (items, item_idx)):
+            if (at := vocabulary.first_unusable(idx)) is not None:
+                raise DataError(
+                    f"row {at} has the {vocabulary.what} {vocabulary[idx[at]]!r}, which is no id; mend it"
+                )
         return cls(
             users,
             items,
@@ -353,9 +372,9 @@ class Interactions:
         )
 
 
-def _as_series(ids: pl.Series | npt.NDArray[Any] | Sequence[Id]) -> pl.Series:
+def _as_series(ids: pl.Series | npt.NDArray[Any] | Sequence[Id], what: Literal["user", "item"]) -> pl.Series:
     if isinstance(ids, pl.Series):
         return ids
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
         return pl.Series(ids)
-    return Vocabulary.of(ids, "user").ids
+    return Vocabulary.of(ids, what).ids

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from purerec.engines import rank_counts, top_lists
 from purerec.errors import ConfigError, ScoreError
+from purerec.indices import indices_of, whole_numbers
 from purerec.randomness import generator
 from purerec.scoring import (
     F32,
@@ -36,7 +37,6 @@ from purerec.scoring import (
     Workers,
     constant,
     factors_of,
-    indices_of,
     pairs_of,
     panels,
     shape_of,
@@ -171,9 +171,9 @@ def top_k(
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ConfigError(f"k must be a whole number of at least 1, not {k!r}")
     k = int(k)
-    rows = np.atleast_1d(np.asarray(user_idx, dtype=np.int64))
+    rows = whole_numbers(user_idx, "user")
     shape = shape_of(model, rows, excluded)
-    rows = indices_of(rows, shape[0], "user")
+    rows = constant(indices_of(rows, shape[0], "user"), np.int64)
     order = tie_order(shape[1], seed)
     if candidates is not None:
         wanted = np.zeros(shape[1], dtype=np.bool_)

@@ -3,28 +3,28 @@ Arrow, scipy.
 
 The fast path hands the file to polars with the types that its first lines suggest. Whatever polars refuses, and
 whatever it would accept but change (an id such as 007), is read again as text, where every value can be checked
-and the offending row named.
+and the offending row named. Blank lines are skipped, wherever they are.
 """
 
 from __future__ import annotations
 
-import gzip
 import mmap
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from purerec.checking import checked
-from purerec.errors import ReadError
+from purerec.contents import Content, check_file, content_of, reason, shown
+from purerec.delimited import POLARS_ERRORS, polars_csv, text_rows
+from purerec.errors import DataError, ReadError
 from purerec.interactions import Interactions
-from purerec.sniffing import CANONICAL_INTEGER, Layout, Role, find_roles, sniff, split_line
+from purerec.sniffing import CANONICAL_INTEGER, Layout, Role, find_roles, sniff
 
-_SAMPLE_BYTES = 1 << 16
+_PARQUET = (".parquet", ".pq")
 
 Columns = dict[Role, str | int | None]
 
@@ -51,14 +51,14 @@ def read(
     """
     columns: Columns = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        where = str(path)
-        table, first_row = _read_path(path, columns, delimiter=delimiter, header=header, encoding=encoding)
-        name = name or _stem(path)
+        path = Path(os.fsdecode(source))
+        if _suffix(path) in _PARQUET:
+            data = checked(_read_parquet(path, columns), where=shown(path), name=name or _stem(path))
+        else:
+            data = _read_text(path, columns, name or _stem(path), delimiter, header, encoding)
     else:
-        where, first_row = name or "table", 0
-        table = _from_object(source, columns, where)
-    data = checked(table, where=where, first_row=first_row, name=name or "data")
+        where = name or "table"
+        data = checked(_from_object(source, columns, where), where=where, name=name or "data")
     return data.with_positives(positive_rating) if positive_rating is not None else data
 
 
@@ -69,18 +69,23 @@ def read_labels(
     label: str | None = None,
     encoding: str = "utf-8",
 ) -> dict[str, str]:
-    """Item titles from a file with an item and a title column, for `Interactions.with_labels`."""
-    where = str(path)
-    raw = _bytes_of(Path(path), encoding)
-    columns: Columns = {"item": item, "label": label}
+    """Item titles from a file with an item and a title column, for `Interactions.with_labels`.
+
+    Of several titles of an item, the first counts.
+    """
+    where, path = shown(path), Path(os.fsdecode(path))
+    if _suffix(path) in _PARQUET:
+        raise ReadError(f"{where}: titles are read from text, not from Parquet; write them as CSV")
+    content = content_of(path, encoding)
     layout = sniff(
-        _decoded_sample(raw, where),
+        content.sample(where),
         where=where,
-        suffix=Path(path).suffix.lower(),
-        columns=columns,
+        suffix=_suffix(path),
+        columns={"item": item, "label": label},
         required=("item", "label"),
     )
-    text = _text_columns(raw, layout, where).drop_nulls()
+    text = text_rows(content, _body(content, layout), layout, where).table.drop_nulls()
+    text = text.unique("item", keep="first", maintain_order=True)
     return dict(zip(text["item"].to_list(), text["label"].to_list(), strict=True))
 
 
@@ -88,90 +93,64 @@ def read_labels(
 
 
 def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
+    return shown(path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name)
 
 
-def _read_path(
-    path: Path, columns: Columns, *, delimiter: str | None, header: bool | None, encoding: str
-) -> tuple[pl.DataFrame, int]:
-    where = str(path)
-    if path.is_dir():
-        raise ReadError(f"{where}: is a directory; give the file of interactions inside it")
-    if not path.exists():
-        raise ReadError(f"{where}: there is no such file; check the path, or see `purerec data list` for names")
-    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        return _read_parquet(path, columns), 0
-    raw = _bytes_of(path, encoding)
+def _suffix(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def _is_utf8(path: Path) -> bool:
+    """polars takes no other paths."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in str(path))
+
+
+def _read_text(
+    path: Path, columns: Columns, name: str, delimiter: str | None, header: bool | None, encoding: str
+) -> Interactions:
+    where = shown(path)
+    content = content_of(path, encoding)
     layout = sniff(
-        _decoded_sample(raw, where),
+        content.sample(where),
         where=where,
-        suffix=suffix,
+        suffix=_suffix(path),
         delimiter=delimiter,
         header=header,
         columns=columns,
     )
-    table = _read_typed(path, raw, layout)
-    if table is None:
-        table = _read_as_text(raw, layout, where)
-    return table, 1 + layout.has_header
+    start = _body(content, layout)
+    table = _read_typed(path, content, start, layout)
+    if table is not None:
+        try:
+            return checked(table, where=where, name=name)
+        except DataError:
+            pass  # read again as text, it names the row, or turns out to be a line that only looks blank
+    rows = text_rows(content, start, layout, where)
+    return checked(_with_integer_ids(rows.table), where=where, name=name, row_number=rows.line)
+
+
+def _body(content: Content, layout: Layout) -> int:
+    """Where the first line below the header begins."""
+    start = content.skip_blank_lines()
+    return content.skip_blank_lines(content.after_line(start)) if layout.has_header else start
 
 
 def _read_parquet(path: Path, columns: Columns) -> pl.DataFrame:
-    where = str(path)
+    where = shown(path)
+    check_file(path)
     try:
-        names = list(pl.read_parquet_schema(path))
+        source = str(path) if _is_utf8(path) else path.read_bytes()
+        scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
+        names = scan.collect_schema().names()
         roles = find_roles(names, columns, where=where)
-        table = pl.read_parquet(path, columns=[names[n] for n in roles.values()])
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ReadError(f"{where}: not a readable Parquet file ({_first_line(error)})") from None
-    return table.select([pl.col(names[n]).alias(role) for role, n in roles.items()])
+        return scan.select([pl.col(names[n]).alias(role) for role, n in roles.items()]).collect()
+    except (*POLARS_ERRORS, OSError, ValueError) as error:
+        if isinstance(error, ReadError):
+            raise
+        raise ReadError(f"{where}: not a readable Parquet file ({reason(error)}); write it again") from None
 
 
-def _bytes_of(path: Path, encoding: str) -> bytes | mmap.mmap:
-    """The content as UTF-8, without a copy where the file is that already."""
-    where = str(path)
-    try:
-        with path.open("rb") as file:
-            magic = file.read(4)
-            if not magic:
-                raise ReadError(f"{where}: the file is empty; give a file with one interaction per line")
-            if magic[:2] == b"\x1f\x8b":
-                raw: bytes | mmap.mmap = gzip.decompress(magic + file.read())
-            else:
-                raw = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, EOFError) as error:
-        raise ReadError(f"{where}: cannot be read ({_first_line(error)})") from None
-    if raw[:4] in (b"PAR1", b"PK\x03\x04") or (encoding == "utf-8" and raw.find(b"\0", 0, _SAMPLE_BYTES) >= 0):
-        remedy = "name it .parquet" if raw[:4] == b"PAR1" else "give CSV, TSV, .dat, .inter or Parquet"
-        raise ReadError(f"{where}: is a binary file, not text; {remedy}")
-    if encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
-        try:
-            return bytes(raw).decode(encoding).encode()
-        except (UnicodeDecodeError, LookupError) as error:
-            raise ReadError(f"{where}: cannot be read as {encoding} ({_first_line(error)})") from None
-    return raw
-
-
-def _decoded_sample(raw: bytes | mmap.mmap, where: str) -> str:
-    sample = raw[:_SAMPLE_BYTES]
-    if len(raw) > _SAMPLE_BYTES:
-        sample = sample[: sample.rfind(b"\n") + 1] or sample
-    try:
-        return sample.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        _raise_encoding(sample, error, where)
-
-
-def _raise_encoding(raw: bytes, error: UnicodeDecodeError, where: str) -> NoReturn:
-    row = raw.count(b"\n", 0, error.start) + 1
-    raise ReadError(
-        f"{where}: row {row} is not UTF-8 (byte 0x{raw[error.start]:02x}); save it as UTF-8 or pass "
-        "encoding='latin-1' (--encoding latin-1) if that is what it is"
-    ) from None
-
-
-def _read_typed(path: Path, raw: bytes | mmap.mmap, layout: Layout) -> pl.DataFrame | None:
+def _read_typed(path: Path, content: Content, start: int, layout: Layout) -> pl.DataFrame | None:
     """Straight into numbers where the first lines say so; None where that fails or could change an id."""
     types: dict[Role, pl.DataType] = {}
     for role, n in layout.roles.items():
@@ -182,46 +161,39 @@ def _read_typed(path: Path, raw: bytes | mmap.mmap, layout: Layout) -> pl.DataFr
         elif role == "rating":
             types[role] = pl.Float32()
         elif role == "timestamp":
-            if all(re.fullmatch(r"\d+", cell.strip()) for cell in cells):
+            if all(re.fullmatch(r"[0-9]+", cell.strip()) for cell in cells):
                 types[role] = pl.Int64()
-            elif all(re.fullmatch(r"\d+\.\d*(e[+-]?\d+)?", cell.strip(), re.I) for cell in cells):
+            elif all(re.fullmatch(r"[0-9]+\.[0-9]*(e[+-]?[0-9]+)?", cell.strip(), re.I) for cell in cells):
                 types[role] = pl.Float64()
             else:
                 types[role] = pl.String()
         else:
             types[role] = pl.String()
     ids_as_numbers = pl.Int64() in (types["user"], types["item"])
-    if ids_as_numbers and _may_have_unusual_integers(raw):
+    if ids_as_numbers and _may_have_unusual_integers(content.raw, start):
         return None
-    source: Path | bytes = path if isinstance(raw, mmap.mmap) else raw
+    if layout.delimiter == "::" and _has_other_colons(content.raw, start):
+        return None
+    source = path if isinstance(content.raw, mmap.mmap) and _is_utf8(path) else bytes(content.raw)
     try:
-        return _polars_csv(source, layout, types)
-    except pl.exceptions.PolarsError:
+        table = polars_csv(source, layout, types, skip_lines=content.line_number(start) - 1)
+    except POLARS_ERRORS:
         return None
+    return _without_blank_rows(table, content, layout)
 
 
-def _polars_csv(source: Path | bytes, layout: Layout, types: dict[Role, pl.DataType]) -> pl.DataFrame:
-    # polars separates by one byte only; with '::' every second column is the empty one between the colons.
-    step = 2 if layout.delimiter == "::" else 1
-    schema: dict[str, pl.DataType] = {f"column_{n}": pl.String() for n in range(step * (len(layout.names) - 1) + 1)}
-    for role, n in layout.roles.items():
-        schema[f"column_{step * n}"] = types[role]
-    table = pl.read_csv(
-        source,
-        has_header=False,
-        skip_lines=1 if layout.has_header else 0,
-        separator=layout.delimiter[0],
-        schema=schema,
-        columns=[f"column_{step * n}" for n in sorted(layout.roles.values())],
-        quote_char='"' if step == 1 else None,
-        glob=False,
-    )
-    return table.select([pl.col(f"column_{step * n}").alias(role) for role, n in layout.roles.items()])
+def _without_blank_rows(table: pl.DataFrame, content: Content, layout: Layout) -> pl.DataFrame | None:
+    """Blank lines arrive as rows of nulls; None where such a row may be something else."""
+    if not any(table[role].null_count() for role in ("user", "item")):
+        return table
+    if len(layout.roles) < len(layout.names) or content.raw.find(b'"') >= 0:
+        return None
+    return table.filter(~pl.all_horizontal(pl.all().is_null()))
 
 
-def _may_have_unusual_integers(raw: bytes | mmap.mmap) -> bool:
+def _may_have_unusual_integers(raw: bytes | mmap.mmap, start: int) -> bool:
     """Whether some number is spelled 007 or +7 or ' 7', which parsing as an integer would not give back."""
-    view = np.frombuffer(raw, dtype=np.uint8)
+    view = np.frombuffer(raw, dtype=np.uint8)[start:]
     chunk = 1 << 17  # stays in the cache through the passes over it
     for start in range(0, len(view), chunk):
         part = view[max(start - 1, 0) : start + chunk + 1]
@@ -238,9 +210,19 @@ def _may_have_unusual_integers(raw: bytes | mmap.mmap) -> bool:
     return bool(len(view) > 1 and view[0] == 48 and 48 <= view[1] <= 57)
 
 
-def _read_as_text(raw: bytes | mmap.mmap, layout: Layout, where: str) -> pl.DataFrame:
-    """Every column as text, and ids to integers where all of them are, spelled as integers are."""
-    text = _text_columns(raw, layout, where)
+def _has_other_colons(raw: bytes | mmap.mmap, start: int) -> bool:
+    """Whether some colon is not one of a pair: polars, which separates by one, would take it for a separator."""
+    view = np.frombuffer(raw, dtype=np.uint8)[start:]
+    chunk = 1 << 17
+    for at in range(0, len(view), chunk):
+        colon = view[max(at - 1, 0) : at + chunk + 1] == 58
+        if ((colon[:-2] ^ colon[2:]) < colon[1:-1]).any():
+            return True
+    return False
+
+
+def _with_integer_ids(text: pl.DataFrame) -> pl.DataFrame:
+    """Ids as integers where all of them are, spelled as integers are."""
     for role in ("user", "item"):
         numbers = text[role].cast(pl.Int64, strict=False)
         same = numbers.cast(pl.String) == text[role]
@@ -249,51 +231,35 @@ def _read_as_text(raw: bytes | mmap.mmap, layout: Layout, where: str) -> pl.Data
     return text
 
 
-def _text_columns(raw: bytes | mmap.mmap, layout: Layout, where: str) -> pl.DataFrame:
-    content = bytes(raw)
-    if layout.delimiter == "::":
-        content = content.replace(b"::", b"\x1f")
-        layout = replace(layout, delimiter="\x1f")
-    try:
-        return _polars_csv(content, layout, {role: pl.String() for role in layout.roles})
-    except pl.exceptions.PolarsError as error:
-        _raise_for_text(content, layout, where, error)
-
-
-def _raise_for_text(raw: bytes, layout: Layout, where: str, error: Exception) -> NoReturn:
-    try:
-        content = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as bad:
-        _raise_encoding(raw, bad, where)
-    for row, line in enumerate(content.splitlines(), start=1):
-        fields = split_line(line, layout.delimiter)
-        if line.strip() and len(fields) != len(layout.names):
-            _raise_field_count(where, row, len(fields), len(layout.names))
-    raise ReadError(f"{where}: cannot be read as delimited text ({_first_line(error)})") from None
-
-
-def _raise_field_count(where: str, row: int, n: int, expected: int) -> NoReturn:
-    raise ReadError(
-        f"{where}: row {row} has {n} field{'s' * (n != 1)} where the first has {expected}; "
-        "mend or remove the row (quote fields that contain the delimiter)"
-    ) from None
-
-
 # ---------------------------------------------------------------------- tables
 
 
 def _from_object(source: Any, columns: Columns, where: str) -> pl.DataFrame:
+    try:
+        return _converted(source, columns, where)
+    except ReadError:
+        raise
+    except (Exception, pl.exceptions.PanicException) as error:  # a library of tables may raise whatever it likes
+        raise ReadError(
+            f"{where}: cannot be converted from a {type(source).__name__} ({reason(error)}); "
+            "give columns of plain integers, numbers, text and dates"
+        ) from error
+
+
+def _converted(source: Any, columns: Columns, where: str) -> pl.DataFrame:
     module = type(source).__module__.split(".")[0]
-    if module == "scipy":
+    if module == "scipy" and getattr(source, "ndim", None) == 2 and hasattr(source, "tocoo"):
         coo = source.tocoo()
         table = pl.DataFrame({"user": coo.row.astype(np.int64), "item": coo.col.astype(np.int64)})
         values = np.asarray(coo.data)
+        if values.dtype.kind not in "biuf":
+            raise ReadError(f"{where}: the matrix holds {values.dtype} values; ratings are numbers: convert it")
         if len(values) and not (values == 1).all():
             table = table.with_columns(pl.Series("rating", values.astype(np.float64)))
         return table
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
-    if module == "pandas":
+    if module == "pandas" and getattr(source, "ndim", None) == 2:
         names = [str(c) for c in source.columns]
         roles = find_roles(names, columns, where=where)
         return pl.DataFrame([_from_pandas(source.iloc[:, n]).alias(role) for role, n in roles.items()])
@@ -312,8 +278,5 @@ def _from_pandas(series: Any) -> pl.Series:
     values = series.to_numpy()
     if values.dtype.kind in "iufbM":
         return pl.Series(values)
-    return pl.Series([None if v is None or v != v else v for v in series.to_list()], strict=False)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    missing = series.isna().to_numpy()
+    return pl.Series([None if gone else v for v, gone in zip(series.to_list(), missing, strict=True)], strict=False)

@@ -120,10 +120,10 @@ class Slabs:
         bound = users.shape[1] * peaks[0] * peaks[1] + peaks[2]
         tile_bytes = 4 * ranking_tiles.TILE * (ranking_tiles.padded(users.shape[1]) + 1)
         # While a slab is made, its rows are there three times: gathered, padded and transposed.
-        tiles = int(memory_mb * 2**20 / 3 / tile_bytes)
-        if tiles < 1:
+        tiles = memory_mb * 2**20 / 3 / tile_bytes
+        if not tiles >= 1:
             _refuse_memory(memory_mb, 3 * tile_bytes)
-        return cls(users, items, bias, order, tiles, bound > 1e38)
+        return cls(users, items, bias, order, int(min(tiles, max(len(order), 1))), bound > 1e38)
 
     def __iter__(self) -> Iterator[tuple[F32, F32, F32, int, int, bool]]:
         """users, items (tiles, padded dim, TILE) flat, bias (tiles, TILE) flat, first place, n_items, check.
@@ -153,7 +153,7 @@ def panels(
     """Parts of the rows with their scores (len(part), n_items), flat."""
     n_items = shape[1]
     step = max(1, min(ranking_tiles.PANEL, _PANEL_SCORES // max(n_items, 1)))
-    if step * n_items * 4 > memory_mb * 2**20:
+    if not step * n_items * 4 <= memory_mb * 2**20:
         _refuse_memory(memory_mb, step * n_items * 4)
     for at in range(0, len(rows), step):
         part = slice(at, min(at + step, len(rows)))
@@ -228,14 +228,10 @@ def pairs_of(pairs: Csr | None, shape: tuple[int, int]) -> tuple[I64, I32]:
     return constant(pairs.indptr, np.int64), constant(pairs.indices, np.int32)
 
 
-def indices_of(idx: npt.ArrayLike, n: int, what: str) -> I64:
-    checked = constant(np.atleast_1d(np.asarray(idx, dtype=np.int64)), np.int64)
-    if checked.size and (checked.min() < 0 or checked.max() >= n):
-        raise DataError(f"{what} indices must be from 0 to {n - 1}, not from {checked.min()} to {checked.max()}")
-    return checked
-
-
 def _refuse_memory(memory_mb: float, n_bytes: int) -> NoReturn:
+    enough = f"{n_bytes / 2**20:.2g}"
     raise ConfigError(
-        f"memory_mb={memory_mb:g} is too little for this many items; raise it to {n_bytes / 2**20:.2g} or more"
+        f"memory_mb={memory_mb:g} is too little for this many items",
+        f"raise it to {enough} or more",
+        command=f"give --memory-mb {enough} or more",
     )

@@ -7,12 +7,12 @@ error that shows the columns, never in a silent misreading.
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from purerec.contents import BLANK
 from purerec.errors import ReadError
 
 Role = Literal["user", "item", "rating", "timestamp", "label"]
@@ -65,14 +65,15 @@ def sniff(
     required: tuple[Role, ...] = ("user", "item"),
 ) -> Layout:
     """The layout of a file from its first complete lines."""
-    lines = [line for line in text.splitlines()[:200] if line.strip()]
+    _check_delimiter(delimiter, where)
+    lines = [line for line in text_lines(text, most=200) if line.strip(BLANK)]
     if not lines:
         raise ReadError(f"{where}: the file has no rows; give a file with one interaction per line")
     delimiter = delimiter or _find_delimiter(lines, suffix)
     rows = [split_line(line, delimiter) for line in lines]
     if len(rows[0]) < 2:
         raise ReadError(
-            f"{where}: row 1 has a single column ({_shorten(lines[0])!r}); at least a user and an item are "
+            f"{where}: the first row has a single column ({_shorten(lines[0])!r}); at least a user and an item are "
             "needed, separated by comma, tab, semicolon, '|' or '::'"
         )
     if header is None:
@@ -86,11 +87,25 @@ def sniff(
     return Layout(delimiter, header, names, roles, body)
 
 
+def text_lines(text: str, *, most: int = -1) -> list[str]:
+    """Lines that end in LF or CRLF. (`str.splitlines` also cuts at characters that may be part of an id.)"""
+    return [line.removesuffix("\r") for line in text.split("\n", most)][: most if most > 0 else None]
+
+
+def _check_delimiter(delimiter: str | None, where: str) -> None:
+    plain = delimiter is not None and len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n\0'
+    if delimiter is not None and delimiter != "::" and not plain:
+        raise ReadError(f"{where}: the delimiter {delimiter!r} cannot be used; give one ASCII character, or '::'")
+
+
 def split_line(line: str, delimiter: str) -> list[str]:
     """The fields of one line; quotes are understood except with '::'."""
     if len(delimiter) > 1:
         return line.split(delimiter)
-    return next(csv.reader(io.StringIO(line), delimiter=delimiter), [])
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # a field longer than that module takes
+        return line.split(delimiter)
 
 
 def _find_delimiter(lines: Sequence[str], suffix: str) -> str:
@@ -108,13 +123,13 @@ def _find_delimiter(lines: Sequence[str], suffix: str) -> str:
 
 
 def _normal(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", re.sub(r":[a-z_]+$", "", name.strip().lower()))
+    return re.sub(r"[\W_]", "", re.sub(r":[a-z_]+$", "", name.strip().lower()))
 
 
 def _has_header(rows: Sequence[Sequence[str]], columns: dict[Role, str | int | None]) -> bool:
     first = [_normal(cell) for cell in rows[0]]
     known = {name for names in KNOWN_NAMES.values() for name in names}
-    asked = {_normal(c) for c in columns.values() if isinstance(c, str)}
+    asked = {_normal(c) for c in columns.values() if isinstance(c, str)} - {""}
     # 'book' or 'game' may be an item as well as a heading; 'book_id' may not.
     telling = {"user", "item", "rating", "timestamp", "sku"} | {n for n in known if n.endswith("id")} | asked
     if any(cell in telling for cell in first) or sum(cell in known for cell in first) * 2 > len(first):
@@ -148,6 +163,12 @@ def find_roles(
     for role, asked in columns.items():
         if asked is not None:
             roles[role] = _position(names, asked, role, where, named)
+            other = next(r for r in roles if roles[r] == roles[role])
+            if other != role:
+                raise ReadError(
+                    f"{where}: the column {names[roles[role]]!r} is given for both the {other} and the {role}; "
+                    "give each its own"
+                )
     if named:
         for role in ROLES:
             candidates = [n for n, name in enumerate(names) if _normal(name) in KNOWN_NAMES[role]]
@@ -159,10 +180,10 @@ def find_roles(
         _roles_by_position(roles, len(names), body, required)
     for role in required:
         if role not in roles:
-            there = ", ".join(repr(name) for name in names)
             raise ReadError(
-                f"{where}: no column is recognised as the {role}; there are {there}; "
-                f"say which with {role}='NAME' (at the command line --{role} NAME)"
+                f"{where}: no column is recognised as the {role}; there are {_listed(names)}",
+                f"say which with {role}='NAME'",
+                command=f"say which with --{role} NAME" if "user" in required else "call them item and title",
             )
     return roles
 
@@ -185,19 +206,30 @@ def _roles_by_position(
 
 
 def _position(names: Sequence[str], asked: str | int, role: str, where: str, named: bool) -> int:
+    if isinstance(asked, bool) or not isinstance(asked, str | int):
+        raise ReadError(f"{where}: {role}={asked!r} is neither the name of a column nor a position from 0")
     if isinstance(asked, int):
         if 0 <= asked < len(names):
             return asked
         raise ReadError(f"{where}: {role}={asked} is not a column position; there are {len(names)} columns from 0")
-    for same in (lambda a, b: a == b, lambda a, b: _normal(a) == _normal(b)):
-        for n, name in enumerate(names):
-            if same(name, asked):
-                return n
-    if asked.isascii() and asked.isdigit() and not named and 1 <= int(asked) <= len(names):
+    for n, name in enumerate(names):
+        if name == asked:
+            return n
+    for n, name in enumerate(names):
+        if _normal(asked) and _normal(name) == _normal(asked):
+            return n
+    if asked.isascii() and asked.isdigit() and len(asked) < 10 and not named and 1 <= int(asked) <= len(names):
         return int(asked) - 1
-    there = ", ".join(repr(name) for name in names)
-    hint = "" if named else "; the file has no header, so give positions from 1, such as --user 1"
-    raise ReadError(f"{where}: there is no column {asked!r} for the {role}; there are {there}{hint}")
+    fact = f"{where}: there is no column {asked!r} for the {role}; there are {_listed(names)}"
+    if named:
+        raise ReadError(fact)
+    fact += "; the file has no header"
+    raise ReadError(fact, f"give positions from 0, such as {role}=0", command=f"give positions from 1: --{role} 1")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+    return (", ".join(repr(_shorten(name)) for name in names[:20]) or "none") + more
 
 
 def _shorten(text: str, width: int = 40) -> str:

@@ -121,7 +121,7 @@ def split(
     train_mask = rest & ~valid_mask
     for what, mask in (("train", train_mask), ("test", test_mask)):
         if not mask.any():
-            raise SplitError(f"the {what} part of the {how} split would be empty; {_remedy(how, what)}")
+            raise SplitError(f"the {what} part of the {how} split would be empty; {_remedy(log, how, what, at)}")
     if not log.positives.indptr[-1] or not (test_mask & log.is_positive).any():
         raise SplitError(f"the test part of the {how} split has no positives; hold out more or lower the threshold")
     parameters = {"fold": fold, "test": picker.test_share, "n": n, "at": at, "on": None if on == "all" else on}
@@ -186,18 +186,28 @@ def _check_parameters(
     if how == "temporal" and len(given) > 1:
         raise SplitError(f"the temporal split takes one of at, test and n, not {' and '.join(sorted(given))}")
     if how == "leave_n_out" and n is None:
-        raise SplitError("the leave_n_out split needs n, the number of interactions to hold out per user")
-    if test is not None and not 0 < test < 1:
+        fact = "the leave_n_out split needs n, the number of interactions to hold out per user"
+        raise SplitError(fact, "give it as n", command="give it with --n")
+    if test is not None and not (_is_number(test) and 0 < test < 1):
         raise SplitError(f"test must be a share between 0 and 1, not {test!r}")
-    if n is not None and n < 1:
-        raise SplitError(f"n must be at least 1, not {n!r}")
-    if fold is not None and not 1 <= fold <= 5:
+    if n is not None and not (_is_number(n, whole=True) and n >= 1):
+        raise SplitError(f"n must be a whole number of at least 1, not {n!r}")
+    if fold is not None and not (_is_number(fold, whole=True) and 1 <= fold <= 5):
         raise SplitError(f"fold must be 1 to 5, not {fold!r}")
     if on not in get_args(On):
         raise SplitError(f"on must be 'all' or 'positives', not {on!r}")
 
 
-def _remedy(how: str, what: str) -> str:
+def _is_number(value: Any, *, whole: bool = False) -> bool:
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _remedy(log: Interactions, how: str, what: str, at: str | float | None) -> str:
+    if at is not None and log.timestamp is not None:
+        per_second = _UNITS_PER_SECOND[log.time_unit]
+        first, last = (_date(int(time) // per_second) for time in (log.timestamp.min(), log.timestamp.max()))
+        return f"at={at!r} is {'after' if what == 'test' else 'before'} all of the data, from {first} to {last}"
     if how == "leave_n_out":
         return "choose a smaller n" if what == "test" else "choose a larger n"
     return "choose another share or time point"
@@ -228,6 +238,8 @@ class _Picker:
 
     def pick(self, eligible: Mask, rng: np.random.Generator, *, of_train: bool) -> Mask:
         rows = np.flatnonzero(eligible)
+        if not len(rows):
+            return eligible
         if self.how == "official" and not of_train:
             assert self.fold is not None
             return _mask(len(eligible), np.arange(20_000 * (self.fold - 1), 20_000 * self.fold))
@@ -275,16 +287,21 @@ def _mask(n: int, rows: npt.NDArray[np.int64]) -> Mask:
 
 
 def _time_point(at: str | float, log: Interactions) -> int:
-    per_second = _UNITS_PER_SECOND[log.time_unit]
-    if isinstance(at, str) and not re.fullmatch(r"\d+(\.\d+)?", at):
-        try:
+    try:
+        if isinstance(at, str) and not re.fullmatch(r"[0-9]+(\.[0-9]+)?", at):
             moment = datetime.fromisoformat(at)
-        except ValueError:
-            raise SplitError(f"at={at!r} is neither a date such as 2024-05-01 nor seconds since 1970") from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * per_second)
-    return round(float(at) * per_second)
+            seconds = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+        elif isinstance(at, bool):
+            raise ValueError
+        else:
+            seconds = float(at)
+        return round(seconds * _UNITS_PER_SECOND[log.time_unit])
+    except (ValueError, TypeError, OverflowError):
+        raise SplitError(f"at={at!r} is neither a date such as 2024-05-01 nor seconds since 1970") from None
+
+
+def _date(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(" ").removesuffix("+00:00")
 
 
 def _join(first: Interactions, second: Interactions) -> Interactions:

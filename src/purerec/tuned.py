@@ -125,6 +125,8 @@ def _content(path: Path) -> dict[str, Any]:
         raise ConfigError(f"cannot read the settings in {path}: {error.strerror or error}") from None
     except ValueError as error:  # wrong TOML, or no text at all
         raise ConfigError(f"{path} is not TOML as `purerec tune --out` writes it: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not TOML as `purerec tune --out` writes it: it is nested too deeply") from None
     models = content.get("models")
     if not isinstance(models, dict) or not all(
         isinstance(entry, dict) and isinstance(entry.get("settings"), dict) for entry in models.values()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.errors import DataError, UnknownIdError
+from purerec.indices import index_of, indices_of
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -39,7 +40,10 @@ class Vocabulary:
     def of(cls, ids: Iterable[Id], what: Literal["user", "item"]) -> Vocabulary:
         """A vocabulary of given ids in the given order; integers only if all of them are."""
         listed = list(ids)
-        whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in listed)
+        for at, i in enumerate(listed):
+            if isinstance(i, bool) or not isinstance(i, str | int | np.integer):
+                raise DataError(f"row {at} has the {what} {i!r}, which is no id; ids are integers or text")
+        whole = not any(isinstance(i, str) for i in listed)
         if whole and all(-(2**63) <= int(i) < 2**63 for i in listed):
             return cls(pl.Series(what, [int(i) for i in listed], dtype=pl.Int64), what)
         return cls(pl.Series(what, [str(i) for i in listed], dtype=pl.String), what)
@@ -65,8 +69,17 @@ class Vocabulary:
     def is_integer(self) -> bool:
         return self.ids.dtype == pl.Int64
 
+    def first_unusable(self, idx: I32) -> int | None:
+        """Which of these is the first whose id is none: nothing but white space, or with a NUL in it."""
+        if self.is_integer:
+            return None
+        bad = self.ids.str.contains(r"\A[ \t\r\n\x0b\x0c\x{feff}]*\z|\x00").to_numpy()
+        return int(np.flatnonzero(bad[idx])[0]) if bad.any() else None
+
     def find(self, external: Id) -> int | None:
         """Internal index of one external id, or None."""
+        if isinstance(external, bool) or not isinstance(external, str | int | np.integer):
+            return None  # True and 1.0 would find 1
         if self._index is None:
             # Built once, on first use; assignment is atomic, so two threads at worst build it twice.
             self._index = dict(zip(self.ids.to_list(), range(len(self)), strict=True))
@@ -80,12 +93,14 @@ class Vocabulary:
         """Internal index of one external id; an error with a remedy if it is unknown."""
         found = self.find(external)
         if found is None:
-            remedy = (
-                "use recommend_for(history=...) for people who were not there"
-                if self.what == "user"
-                else "leave it out or fit again with data that has it"
+            fact = f"{self.what} {external!r} was not in training"
+            if self.what == "item":
+                raise UnknownIdError(fact, "leave it out or fit again with data that has it")
+            raise UnknownIdError(
+                fact,
+                "use recommend_for(history=...) for people who were not there",
+                command="for new people give items that they like: `purerec recommend DIR --history ITEM,ITEM`",
             )
-            raise UnknownIdError(f"{self.what} {external!r} was not in training; {remedy}")
         return found
 
     def indices(self, external: Iterable[Id]) -> I32:
@@ -94,11 +109,14 @@ class Vocabulary:
 
     def take(self, idx: npt.ArrayLike) -> pl.Series:
         """External ids of internal indices."""
-        return self.ids.gather(np.asarray(idx))
+        return self.ids.gather(indices_of(idx, len(self), self.what))
 
     def __getitem__(self, idx: int) -> Id:
-        value: Id = self.ids[int(idx)]
+        value: Id = self.ids[index_of(idx, len(self), self.what)]
         return value
+
+    def __iter__(self) -> Iterator[Id]:
+        return iter(self.ids.to_list())
 
 
 def _other_spelling(external: Id) -> Id | None:
@@ -113,10 +131,8 @@ def _other_spelling(external: Id) -> Id | None:
 def encode(ids: pl.Series, what: Literal["user", "item"]) -> tuple[Vocabulary, I32]:
     """The sorted vocabulary of a column of ids, and the column as internal indices. Linear in the rows."""
     if ids.dtype.is_integer():
-        if ids.dtype == pl.UInt64 and len(ids) and int(ids.max()) >= 2**63:  # type: ignore[arg-type]  # max of any dtype
-            ids = ids.cast(pl.String)
-        else:
-            ids = ids.cast(pl.Int64)
+        whole = ids.cast(pl.Int64, strict=False)
+        ids = ids.cast(pl.String) if whole.null_count() > ids.null_count() else whole  # beyond 64 bits
     elif ids.dtype != pl.String:
         ids = ids.cast(pl.String)
     if ids.dtype == pl.Int64 and len(ids):

@@ -66,7 +66,7 @@ def _run() -> int:
         console.fail(f"{wrong.format_message()} (see `{context.command_path if context else 'purerec'} --help`)")
         return 2
     except PurerecError as error:
-        console.fail(str(error))
+        console.fail(error.at_command_line)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         console.err.print("interrupted")

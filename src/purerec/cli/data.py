@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from purerec import console
-from purerec.cli.groups import Reading
+from purerec.cli.groups import Reading, spread
 from purerec.cli.options import DataArg, JsonOpt
 
 app = typer.Typer(help="Data sets with a name: list them, look at one, fetch one.", no_args_is_help=True)
@@ -43,14 +43,15 @@ def data_list(json: JsonOpt = None) -> None:
 
 
 @app.command("show")
-def data_show(name: DataArg, json: JsonOpt = None) -> None:
+@spread
+def data_show(name: DataArg, reading: Reading, json: JsonOpt = None) -> None:
     """Statistics of a data set beside the paper's Table 1, its licence and source.
 
     Example: purerec data show ml-1m
     """
     from purerec import catalog
 
-    data = Reading().load(name)
+    data = reading.load(name)
     facts: dict[str, Any] = {"name": data.name, **catalog.statistics(data)}
     entry = catalog.describe(name) if name in catalog.CATALOG else None
     if entry is not None:

@@ -35,7 +35,7 @@ class Reading:
     min_rating: Annotated[
         float | None, _option("--min-rating", "Ratings from here on count as positive.", "Reading")
     ] = None
-    encoding: Annotated[str, _option("--encoding", "Encoding of a text file.", "Reading")] = "utf-8"
+    encoding: Annotated[str, _option("--encoding", "Encoding of the text files.", "Reading")] = "utf-8"
 
     def load(self, source: str, *, explain_positives: bool = True) -> Interactions:
         """A data set by its name or path."""
@@ -50,7 +50,7 @@ class Reading:
                 raise ConfigError(f"{', '.join(given)} say how to read a file, and {source} is a named data set")
             data = catalog.load(source, progress=console.err.is_terminal)
             return data if self.min_rating is None else data.with_positives(self.min_rating)
-        if not Path(source).exists() and not Path(source).suffix and os.sep not in source:
+        if not os.path.exists(source) and not Path(source).suffix and os.sep not in source:  # never raises
             return catalog.load(source)  # raises, with the names that there are
         data = read(
             source,
@@ -80,7 +80,7 @@ class ReadingWithTitles(Reading):
         from purerec.reading import read_labels
 
         data = super().load(source, explain_positives=explain_positives)
-        return data if self.titles is None else data.with_labels(read_labels(self.titles))
+        return data if self.titles is None else data.with_labels(read_labels(self.titles, encoding=self.encoding))
 
 
 @dataclass(frozen=True)

@@ -316,7 +316,8 @@ class CpuEngine:
 def _check(s: GameSettings, threads: int | None) -> None:
     """What would make kernels read or divide where they must not; the rest is the model config's business."""
     if s.scorer not in _SCORERS:
-        raise ConfigError(f"the cpu engine has no scorer {s.scorer!r}; use engine='torch'")
+        fact = f"the cpu engine has no scorer {s.scorer!r}"
+        raise ConfigError(fact, "use engine='torch'", command="use --set engine=torch")
     if s.dim_i != s.dim and s.scorer != "bilinear":
         raise ConfigError(f"item_dim {s.dim_i} differs from dim {s.dim}, which {s.scorer!r} cannot score")
     if s.dim < 1 or s.dim_i < 1 or s.hidden < 1 or s.batch_size < 1:

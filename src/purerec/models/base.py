@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy.typing as npt
 import polars as pl
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from purerec import storage
 from purerec.errors import ConfigError, DataError, NotFittedError, StoreError
@@ -36,6 +36,14 @@ class Config(BaseModel):
 
     search_space: ClassVar[SearchSpace] = {}
     """What `purerec tune` may change, and how far."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_value_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        # pydantic takes True for 1
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("is a truth value; give a number or a text")
+        return value
 
 
 class Recommender(Usable):

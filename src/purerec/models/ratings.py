@@ -93,7 +93,8 @@ class RatingModel(Recommender):
 def rating_targets(train: Interactions) -> Targets:
     """The ratings of all rows, one for each pair (the last, if there are several)."""
     if train.rating is None:
-        raise DataError(f"target='rating' needs ratings, and '{train.name}' has none; use target='binary'")
+        fact = f"target='rating' needs ratings, and '{train.name}' has none"
+        raise DataError(fact, "use target='binary'", command="use --set target=binary")
     log = train.deduplicate()
     assert log.rating is not None
     return Targets(log.user_idx, log.item_idx, log.rating)

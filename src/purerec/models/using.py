@@ -21,6 +21,7 @@ import polars as pl
 
 from purerec.errors import ConfigError, DataError, ScoreError
 from purerec.explaining import Explanation, Person, explanation
+from purerec.indices import index_of, indices_of
 from purerec.interactions import F32, I32, I64, Csr
 from purerec.models.folding import Folding
 from purerec.ranking import TopK, top_k, top_k_of_scores
@@ -87,11 +88,7 @@ class Usable(ABC):
 
     def score(self, user_idx: npt.ArrayLike) -> F32:
         """Scores of all items for users by internal index: (len(user_idx), n_items) float32."""
-        n = len(self.users)
-        index = np.atleast_1d(np.asarray(user_idx, dtype=np.int64))
-        if len(index) and (index.min() < 0 or index.max() >= n):
-            raise DataError(f"user indices must be from 0 to {n - 1}")
-        return self._score(index)
+        return self._score(indices_of(user_idx, len(self.users), "user"))
 
     def recommend(
         self,
@@ -126,7 +123,8 @@ class Usable(ABC):
             index = np.arange(len(self.users), dtype=np.int64)
         else:
             index = self.users.indices(_listed(users)).astype(np.int64)
-        if block_users is not None and block_users < 1:
+        whole = isinstance(block_users, int | np.integer) and not isinstance(block_users, bool)
+        if block_users is not None and (not whole or block_users < 1):
             raise ConfigError(f"block_users must be at least 1, not {block_users!r}")
         size = block_users or max(1, _LISTED // k)
         allowed, barred = self._given(items), self._barred(exclude)
@@ -169,6 +167,7 @@ class Usable(ABC):
     ) -> TopK:
         """(len(user_idx), k) best items by internal index; lists that are too short end in -1."""
         scorer = _Scorer(self.name, self._parts(), self.score)
+        user_idx = indices_of(user_idx, len(self.users), "user")
         candidates = self._candidates(items, exclude)
         k = min(self._checked(k), len(self.items))
         return top_k(scorer, user_idx, k, excluded=self.seen if exclude_seen else None, candidates=candidates)
@@ -183,25 +182,25 @@ class Usable(ABC):
         exclude: I32 | None = None,
     ) -> TopK:
         """(1, k) best items for a new person with this history, by internal index."""
-        n = len(self.items)
-        known = np.unique(np.asarray(item_idx, dtype=np.int32))
-        if len(known) and (known[0] < 0 or known[-1] >= n):
-            raise DataError(f"item indices must be from 0 to {n - 1}")
+        n, known = len(self.items), np.unique(self._item_indices(item_idx))
         own = Csr(np.array([0, len(known)], dtype=np.int64), known, (1, n)) if exclude_seen else None
         candidates = self._candidates(items, exclude)
         k = min(self._checked(k), n)
-        vector, parts = self.fold_in(known), self._parts()
+        vector, parts = self._fold_in(known), self._parts()
         if vector is not None and parts is not None:
             one = Factors(vector[None, :], parts.items, parts.item_bias)
             return top_k(_Scorer(self.name, one, self.score), [0], k, excluded=own, candidates=candidates)
-        scores = self.score_history(known)
+        scores = self._scores_of(known)
         return top_k_of_scores(scores[None, :], k, excluded=own, candidates=candidates, name=self.name)
 
     def score_history(self, item_idx: I32) -> F32:
         """(n_items,) scores for a new person with this history, each item once, by internal index."""
+        return self._scores_of(self._item_indices(item_idx))
+
+    def _scores_of(self, item_idx: I32) -> F32:
         if not len(item_idx):
             return self.popularity()
-        vector = self.fold_in(item_idx)
+        vector = self._fold_in(item_idx)
         if vector is None:
             return self._score_history(item_idx)
         parts = self._vectors()
@@ -224,15 +223,14 @@ class Usable(ABC):
 
     def top_similar(self, item_idx: int, k: int) -> TopK:
         """(1, k) by internal index."""
-        near = self._similarity(int(item_idx))
+        item_idx = index_of(item_idx, len(self.items), "item")
+        near = self._similarity(item_idx)
         k = max(1, min(self._checked(k), len(near) - 1))
         itself = Csr(np.array([0, 1], dtype=np.int64), np.array([item_idx], dtype=np.int32), (1, len(near)))
         return top_k_of_scores(near[None, :], k, excluded=itself, name=self.name)
 
     def _similarity(self, item_idx: int) -> F32:
         """(n_items,)"""
-        if not 0 <= item_idx < len(self.items):
-            raise DataError(f"item indices must be from 0 to {len(self.items) - 1}")
         own = self._item_weights(item_idx)
         if own is not None:
             return own
@@ -268,7 +266,8 @@ class Usable(ABC):
 
     def explain_history(self, item_idx: I32, target_idx: int, k: int = 5) -> Explanation:
         """The same by internal index; the history has each item once."""
-        return self._explanation(Person(item_idx, None, self.fold_in(item_idx)), target_idx, k)
+        known, target = self._item_indices(item_idx), index_of(target_idx, len(self.items), "item")
+        return self._explanation(Person(known, None, self._fold_in(known)), target, k)
 
     def _explanation(self, person: Person, target: int, k: int) -> Explanation:
         own, score = person.item_idx, self._score_of(person, target)
@@ -290,7 +289,7 @@ class Usable(ABC):
             return float(vectors.items[target] @ person.vector) + bias
         if person.user_idx is not None:
             return float(self._score(np.array([person.user_idx]))[0, target])
-        return float(self.score_history(person.item_idx)[target])
+        return float(self._scores_of(person.item_idx)[target])
 
     def _parts_of(self, person: Person) -> F32 | None:
         """(n, dim) what own items add to the person's vector. Remembered for the last one asked about, since reasons
@@ -332,13 +331,18 @@ class Usable(ABC):
             warnings.warn(f"not in training, left out of the history: {names}", stacklevel=3)
         return np.array(sorted({idx for idx in found if idx is not None}), dtype=np.int32)
 
+    def _item_indices(self, given: npt.ArrayLike) -> I32:
+        return indices_of(given, len(self.items), "item").astype(np.int32)
+
     def _candidates(self, items: I32 | None, exclude: I32 | None) -> I32 | None:
         """What may be in a list: None for everything."""
-        if exclude is None or not len(exclude):
-            return items
+        only = None if items is None else self._item_indices(items)
+        barred = np.zeros(0, dtype=np.int32) if exclude is None else self._item_indices(exclude)
+        if not len(barred):
+            return only
         allowed = np.zeros(len(self.items), dtype=np.bool_)
-        allowed[slice(None) if items is None else items] = True
-        allowed[exclude] = False
+        allowed[slice(None) if only is None else only] = True
+        allowed[barred] = False
         return np.flatnonzero(allowed).astype(np.int32)
 
     def _table(self, found: TopK, *, user: pl.Series | None = None) -> pl.DataFrame:
@@ -367,6 +371,9 @@ class Usable(ABC):
 
     def fold_in(self, item_idx: I32) -> F32 | None:
         """(dim,) the vector of a new person; None without one, or without a history."""
+        return self._fold_in(self._item_indices(item_idx))
+
+    def _fold_in(self, item_idx: I32) -> F32 | None:
         folding = self._once("folding", self._folding) if len(item_idx) else None
         with _computable(self.name):
             return None if folding is None else folding.vector(item_idx)
@@ -400,7 +407,11 @@ def _computable(name: str) -> Iterator[None]:
 
 
 def _listed(ids: Iterable[Id] | Id) -> list[Id]:
-    return [ids] if isinstance(ids, str | int | np.integer) else list(ids)
+    if isinstance(ids, str | int | np.integer):
+        return [ids]
+    if not isinstance(ids, Iterable):
+        raise DataError(f"ids are integers or text, or a list of them, not {ids!r}")
+    return list(ids)
 
 
 def _directions(vectors: F32) -> F32:

@@ -67,7 +67,8 @@ def read_manifest(path: AnyPath, *, kind: str) -> dict[str, Any]:
     found = status(folder)
     if found is None or not folder.is_dir():
         what = "does not exist" if found is None else "is not a folder"
-        raise StoreError(f"{folder} {what}; give a folder written by `purerec fit --out` or model.save()")
+        written = "give a folder written by `purerec fit --out`"
+        raise StoreError(f"{folder} {what}", f"{written} or model.save()", command=written)
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,0 +1,155 @@
+"""Rows of delimited text, by polars; and which line is to blame for rows that cannot be had."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+import polars as pl
+
+from purerec.contents import BLANK, Content, raise_not_utf8, reason
+from purerec.errors import ReadError
+from purerec.sniffing import Layout, Role, split_line, text_lines
+
+POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""What polars raises for files that it cannot read; damaged ones may break it, which is not even an Exception"""
+_STAND_IN = "\x1f"
+"""In place of '::', since polars separates by one byte only: the 'unit separator' of ASCII"""
+_ROW = "row"
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """The columns that have a role, as text, without blank lines."""
+
+    table: pl.DataFrame
+    rows: pl.Series
+    """(n,) which row of the body each is, counted with blank lines"""
+    body: bytes
+    first_line: int
+    layout: Layout
+
+    def line(self, at: int) -> int:
+        """The number of the line in the file, from 1, at which a row of the table begins."""
+        row = int(self.rows[at])
+        if not _has_quotes(self.layout) or b'"' not in self.body:
+            return self.first_line + row
+        # A quoted field may go on over several lines.
+        before = 0
+        try:
+            text = io.StringIO(self.body.decode(errors="replace"), newline="")
+            reader = csv.reader(text, delimiter=self.layout.delimiter)
+            for n, _ in enumerate(reader):
+                if n == row:
+                    break
+                before = reader.line_num
+        except csv.Error:
+            return self.first_line + row
+        return self.first_line + before
+
+
+def polars_csv(
+    source: Path | bytes, layout: Layout, types: dict[Role, pl.DataType], *, skip_lines: int
+) -> pl.DataFrame:
+    """The columns that have a role, with these types; blank lines are rows of nulls."""
+    # With '::' every second column is the empty one between the colons.
+    step = 2 if layout.delimiter == "::" else 1
+    schema: dict[str, pl.DataType] = {f"column_{n}": pl.String() for n in range(step * (len(layout.names) - 1) + 1)}
+    for role, n in layout.roles.items():
+        schema[f"column_{step * n}"] = types[role]
+    table = pl.read_csv(
+        source,
+        has_header=False,
+        skip_lines=skip_lines,
+        separator=layout.delimiter[0],
+        schema=schema,
+        columns=[f"column_{step * n}" for n in sorted(layout.roles.values())],
+        quote_char='"' if _has_quotes(layout) else None,
+        glob=False,
+    )
+    return table.select([pl.col(f"column_{step * n}").alias(role) for role, n in layout.roles.items()])
+
+
+def text_rows(content: Content, start: int, layout: Layout, where: str) -> TextRows:
+    """Every line of the body that is not blank, all columns as text."""
+    body, first_line = bytes(content.raw[start:]).removeprefix(b"\xef\xbb\xbf"), content.line_number(start)
+    if not body:
+        raise ReadError(f"{where}: there are no interactions in it; give a file with one interaction per row")
+    split = replace(layout, delimiter=_STAND_IN) if layout.delimiter == "::" else layout
+    separated = body.replace(b"::", _STAND_IN.encode()) if split is not layout else body
+    try:
+        table = polars_csv(separated, split, {role: pl.String() for role in layout.roles}, skip_lines=0)
+        table = table.with_row_index(_ROW)
+        if any(_looks_blank(table[role]).any() for role in ("user", "item") if role in layout.roles):
+            table = table.filter(~_blank_rows(separated, split))
+    except POLARS_ERRORS as error:
+        _raise_for(body, first_line, layout, where, error)
+    return TextRows(table.drop(_ROW), table[_ROW], body, first_line, layout)
+
+
+def _has_quotes(layout: Layout) -> bool:
+    return layout.delimiter not in ("::", _STAND_IN)
+
+
+def _looks_blank(cells: pl.Series) -> pl.Series:
+    """Nothing, or white space; but not '""', which says that there is something, and that it is empty."""
+    return cells.is_null() | ((cells != "") & (cells.str.strip_chars(BLANK) == ""))
+
+
+def _blank_rows(separated: bytes, layout: Layout) -> pl.Series:
+    """(n_rows,) where no column has anything, those without a role included."""
+    everything = {f"column_{n}": pl.String() for n in range(len(layout.names))}
+    table = pl.read_csv(
+        separated,
+        has_header=False,
+        separator=layout.delimiter,
+        schema=everything,
+        quote_char='"' if _has_quotes(layout) else None,
+    )
+    blank = _looks_blank(table.to_series(0))
+    for n in range(1, table.width):
+        blank &= _looks_blank(table.to_series(n))
+    return blank
+
+
+def _raise_for(body: bytes, first_line: int, layout: Layout, where: str, error: BaseException) -> NoReturn:
+    """Name the first line that polars cannot have liked."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as bad:
+        raise_not_utf8(body, bad, where, first_line=first_line)
+    expected = len(layout.names)
+    for at, n_fields in _field_counts(text, layout):
+        if n_fields != expected:
+            raise ReadError(
+                f"{where}: row {first_line + at} has {n_fields} field{'s' * (n_fields != 1)} where the first has "
+                f"{expected}; mend or remove the row (quote fields that contain the delimiter)"
+            )
+    for at, line in enumerate(text_lines(text)):
+        if line.count('"') % 2:
+            raise ReadError(
+                f"{where}: row {first_line + at} has a quotation mark that encloses no whole field; "
+                "put the field in quotes and write the mark twice, or remove it"
+            )
+    raise ReadError(f"{where}: cannot be read as delimited text ({reason(error)}); mend the file")
+
+
+def _field_counts(text: str, layout: Layout) -> Iterator[tuple[int, int]]:
+    """For every row that is not blank, which line it begins on, from 0, and how many fields it has."""
+    if not _has_quotes(layout):
+        for at, line in enumerate(text_lines(text)):
+            if line.strip(BLANK):
+                yield at, len(split_line(line, layout.delimiter))
+        return
+    reader, at = csv.reader(io.StringIO(text, newline=""), delimiter=layout.delimiter), 0
+    try:
+        for fields in reader:
+            if any(field.strip(BLANK) for field in fields):
+                yield at, len(fields)
+            at = reader.line_num
+    except csv.Error:  # a field longer than that module takes
+        return
