@@ -95,7 +95,7 @@ def make_app(service: Service) -> Gate:
     _add_operating(app, service)
     _add_page(app, read_page())
     direct = {("POST", "/v1/recommend"): partial(_recommend, service)}
-    return Gate(app, service.settings, service.metrics, service.log, direct)
+    return Gate(app, service.settings, service.metrics, service.log, direct, partial(_route_of, app))
 
 
 # ---------------------------------------------------------------------- errors
@@ -127,6 +127,14 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
         return document(request, problems.internal())  # the gate has it logged
+
+
+def _route_of(app: FastAPI, scope: Any) -> str:
+    """Also of a request that was refused before it got there."""
+    for route in app.routes:
+        if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
+            return route.path_format
+    return "other"
 
 
 def _methods(app: FastAPI, scope: Any) -> set[str]:
