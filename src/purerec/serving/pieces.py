@@ -11,6 +11,8 @@ from purerec.serving.settings import Limits
 _END = b"\r\n\r\n"
 """Of a head, and of a body in chunks, with trailers or without. The parser takes no other line ends."""
 _DROPPED_BYTES = 4 << 20
+_PIECE_COST = 64
+"""What a piece of a body in chunks counts for on top of its bytes: a megabyte of blank lines is a lot of pieces."""
 
 
 class Pieces:
@@ -48,7 +50,7 @@ class Pieces:
         if not self._ends_by_length and not self.dropping:
             size = self._up_to_the_end(data, start)
         size = min(size, self._left)
-        self._left -= size
+        self._left -= size if self.in_head or self._ends_by_length else min(size + _PIECE_COST, self._left)
         return size
 
     def _up_to_the_end(self, data: bytes, start: int) -> int:

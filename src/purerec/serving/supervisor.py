@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,7 +93,7 @@ class Supervisor:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._has_terminal = os.isatty(2)
         self._interrupted = False
-        self._short_lives = 0
+        self._short_lives: Counter[int] = Counter()
 
     def run(self) -> None:
         try:
@@ -190,8 +191,9 @@ class Supervisor:
             return
         self._log.write("worker ended", number=member.number, code=code)
         lived = time.monotonic() - member.began
-        self._short_lives = self._short_lives + 1 if lived < _SHORT_LIFE_S else 0
-        await asyncio.sleep(_pause(self._short_lives))
+        in_a_row = self._short_lives[member.number] + 1 if lived < _SHORT_LIFE_S else 0
+        self._short_lives[member.number] = in_a_row
+        await asyncio.sleep(_pause(in_a_row))
         async with self._lock:  # not amid a swap: it would miss the new model
             if not self._stopping.is_set():
                 await self._replace(member.number)
@@ -235,6 +237,7 @@ class Supervisor:
             try:
                 fresh = await asyncio.get_running_loop().run_in_executor(None, snapshot_model, self._folder)
                 try:
+                    after = version_of(fresh.manifest)
                     await self._prepare_all(members, fresh)
                 except BaseException:
                     fresh.close()
@@ -248,8 +251,8 @@ class Supervisor:
             if old is not None:
                 old.close()
             self._metrics.add(RELOADED)
-            self._log.write("reload", result="done", model=self._version(), previous=before)
-            return reload_answer(before, self._version())
+            self._log.write("reload", result="done", model=after, previous=before)
+            return reload_answer(before, after)
 
     async def _prepare_all(self, members: list[Member], snapshot: Snapshot) -> None:
         found = await asyncio.gather(*(self._prepare(m, snapshot) for m in members), return_exceptions=True)
@@ -296,7 +299,7 @@ class Supervisor:
 
 def _pause(short_lives: int) -> float:
     """Seconds before a worker is replaced: none after an accident, more and more if they keep dying."""
-    return 0.0 if short_lives <= 1 else min(_LONGEST_PAUSE_S, 0.25 * 2.0**short_lives)
+    return 0.0 if short_lives <= 1 else min(_LONGEST_PAUSE_S, 0.25 * 2.0 ** (short_lives - 1))
 
 
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:
