@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
+from purerec.errors import ConfigError
+
 AccessLog = Literal["route", "path", "off"]
 
 
@@ -67,6 +69,10 @@ class Settings:
     access_log: AccessLog = "route"
     """route: without ids; path: with them; off."""
     limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if self.token == "":
+            raise ConfigError("the token is empty, which would let everybody in; use None for a service without one")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
