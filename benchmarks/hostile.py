@@ -297,10 +297,11 @@ def main() -> int:
     if options.attack:
         print(json.dumps(asyncio.run(attack(int(options.attack[0]), float(options.attack[1])))))
         return 0
+    load = round(os.getloadavg()[0], 1)
     with tempfile.TemporaryDirectory() as name:
         folder = fitted(Path(name))
         runs = [asyncio.run(held(int(n), options.seconds, folder)) for n in options.workers.split(",")]
-    result = {"cpus": os.cpu_count(), "load_before": round(os.getloadavg()[0], 1), "runs": runs}
+    result = {"cpus": os.cpu_count(), "load_before": load, "runs": runs}
     if options.json is not None:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
     for run in runs:

@@ -1,5 +1,6 @@
 """Clients that want to end the service, fill its memory, or keep others out."""
 
+import contextlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import httpx
 import pytest
 
 from conftest import ROOT
-from serving.conftest import TOKEN, Served, fitted, problem_of, read_all, until
+from serving.conftest import TOKEN, Served, fitted, problem_of, processes, read_all, until
 
 HEAD = b"POST /healthz HTTP/1.1\r\nhost: localhost\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
@@ -32,13 +33,6 @@ def attacked(request: pytest.FixtureRequest, folder: Path) -> Iterator[Served]:
     service = Served(folder, "--workers", str(request.param), "--timeout", "5", token=TOKEN)
     yield service
     service.close()
-
-
-def processes(service: Served) -> list[int]:
-    pid = service.process.pid
-    if not Path(f"/proc/{pid}/task").exists():
-        pytest.skip("needs /proc")
-    return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
 
 
 def memory_mb(service: Served) -> float:
@@ -251,6 +245,23 @@ def test_slow_senders_do_not_take_the_place_of_requests(attacked: Served):
         connection.close()
 
 
+def test_the_rest_of_a_request_that_is_answered_already_has_to_come_in_time(folder: Path):
+    """A preflight is answered without its body."""
+    service = Served(folder, "--timeout", "1", "--cors", "*")
+    with service.connect() as connection:
+        connection.sendall(
+            b"OPTIONS /v1/recommend HTTP/1.1\r\nhost: localhost\r\norigin: https://a.example\r\n"
+            b"access-control-request-method: POST\r\ncontent-length: 1000\r\n\r\n"
+        )
+        assert connection.recv(1000).startswith(b"HTTP/1.1 204")
+        with contextlib.suppress(OSError):
+            for _ in range(100):
+                connection.sendall(b"x")
+                time.sleep(0.1)
+            pytest.fail("it is still open")
+    service.close()
+
+
 def test_stopping_loses_no_request_of_a_connection_that_is_kept(folder: Path):
     """Under load, on SIGTERM: every request is answered, the last one of each connection with `connection: close`."""
     for workers in (1, 2):
@@ -290,47 +301,6 @@ def test_stopping_loses_no_request_of_a_connection_that_is_kept(folder: Path):
         service.close()
         assert ends == ["told"] * 12
         assert code == 0
-
-
-# ---------------------------------------------------------------------- reloading
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_no_folder_hangs_a_reload(tmp_path: Path, workers: int):
-    place = fitted().save(tmp_path / "model")
-    service = Served(place, "--workers", str(workers), token=TOKEN)
-    try:
-        before = service.get("/v1/model").json()["version"]
-        manifest = (place / "manifest.json").read_text()
-        deep = "[" * 950 + "]" * 950  # read in one thread, it may be too deep for another
-        for wrong in (
-            '{"a":' * 100_000,
-            json.dumps({**json.loads(manifest), "deep": 0}).replace(" 0}", f" {deep}}}"),
-        ):
-            (place / "manifest.json").write_text(wrong)
-            answer = service.client.post("/v1/reload", timeout=20)
-            assert answer.status_code in (200, 409), answer.text
-        (place / "manifest.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
-        problem_of(service.client.post("/v1/reload", timeout=20), 409)
-        service.process.send_signal(signal.SIGHUP)
-        (place / "manifest.json").write_text(manifest)
-        assert service.client.post("/v1/reload", timeout=20).json()["model"] == before
-        assert service.get("/v1/users/u3/recommendations").status_code == 200
-    finally:
-        service.close()
-
-
-def test_a_killed_worker_is_replaced_as_fast_as_one_starts(folder: Path):
-    start = time.monotonic()
-    service = Served(folder, "--workers", "2")
-    started = time.monotonic() - start
-    try:
-        os.kill(processes(service)[1], signal.SIGKILL)
-        killed = time.monotonic()
-        until(lambda: "worker replaced" in service.lines(), 60)
-        assert time.monotonic() - killed < 1.5 * started + 1
-    finally:
-        service.close()
 
 
 # ---------------------------------------------------------------------- all at once

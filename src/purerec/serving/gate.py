@@ -85,7 +85,8 @@ class Gate:
         finally:
             self._metrics.add(IN_FLIGHT, -1.0)
             seconds = time.perf_counter() - start
-            route = str(scope.get("purerec.route") or self._route_of(scope))
+            taken = scope.get("purerec.route") or getattr(scope.get("route"), "path_format", None)
+            route = str(taken or self._route_of(scope))
             self._metrics.observe(route, answer.status, seconds)
             if self._settings.access_log != "off":
                 path = _path(scope) if self._settings.access_log == "path" else None

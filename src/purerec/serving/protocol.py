@@ -205,7 +205,9 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._is_ending:
             if waited > _LAST_CALL_S and not is_answering:
                 self.transport.close()
-        elif is_fresh and waited > limit:  # later, uvicorn has a timer for connections that are idle
+        elif waited > limit and not is_answering and (is_fresh or not self._pieces.in_head):
+            # Nothing has come at all, or not the rest of a request that is answered already. For connections that are
+            # idle between requests, uvicorn has a timer.
             self.transport.close()
         # What is written and not taken: a closed connection would wait for its client forever.
         if self.transport.get_write_buffer_size() == 0:
