@@ -168,6 +168,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """A problem document without any application, then the end."""
+        if self.transport.is_closing():
+            return
         self.refused(problem.status)
         self._pieces.drop()
         self._since = self.loop.time()
