@@ -234,6 +234,35 @@ def serving() -> str:
 
 
 @table
+def hostile() -> str:
+    found = result("bench-hostile")
+    rows = []
+    for run in found["runs"]:
+        memory = run["memory_mb"]
+        rows.append(
+            [
+                f"{run['seconds']:g} s, {run['workers']} worker{'s' * (run['workers'] > 1)}",
+                f"{run['good']:,}",
+                str(run["failed"]),
+                f"{run['p50_ms']:.0f}",
+                f"{run['p99_ms']:.0f}",
+                f"{sum(run['hostile'].values()):,}",
+                f"{memory['before']:.0f}",
+                f"{memory['first_third']:.0f}",
+                f"{memory['last_third']:.0f}",
+                f"{memory['peak']:.0f}",
+            ]
+        )
+    heads = ["", "good requests", "failed", "p50, ms", "p99, ms", "hostile connections"]
+    heads += ["MB before", "first third", "last third", "peak"]
+    kinds = [kind.replace("_", " ") for kind in found["runs"][0]["hostile"]]
+    return markdown(heads, rows) + (
+        f"\n\nHostile: {', '.join(kinds)}. When the run began, other work kept {found['load_before']:g} processes "
+        f"waiting for the {found['cpus']} cores."
+    )
+
+
+@table
 def serving_limits() -> str:
     limits = Limits()
     rows = {
@@ -249,6 +278,8 @@ def serving_limits() -> str:
         "characters of an id": limits.id_length,
         "bytes of the body": limits.body_bytes,
         "bytes of the head": limits.head_bytes,
+        "fields of the head": limits.fields,
+        "bytes of a body in chunks, with their sizes, extensions and trailers": limits.body_bytes + limits.head_bytes,
     }
     return markdown(["of one request", "at most"], [[what, f"{limit:,}"] for what, limit in rows.items()])
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import purerec as pr
 from conftest import ROOT
-from purerec.cli import app
+from purerec.cli.commands import app
 from purerec.errors import ConfigError, DataError, StoreError
 from purerec.models import REGISTRY, make_model
 from purerec.ranking import tie_order

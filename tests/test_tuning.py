@@ -626,7 +626,7 @@ def test_from_a_file_to_settings_that_other_commands_take(clicks, tmp_path):
 
 def test_the_test_part_is_never_looked_at(clicks, monkeypatch, tmp_path):
     """The command runs with a split whose test part cannot be touched, and finds the same."""
-    from purerec.cli import app
+    from purerec.cli.commands import app
     from purerec.cli.groups import HoldingOut
 
     class Poisoned:
@@ -667,10 +667,10 @@ def test_the_test_part_is_never_looked_at(clicks, monkeypatch, tmp_path):
     ],
 )
 def test_wrong_use_is_told_in_one_line(clicks, arguments, said, monkeypatch, capsys):
-    from purerec import cli
+    from purerec.cli import commands
 
     monkeypatch.setattr(sys, "argv", ["purerec", "tune", str(clicks), *arguments])
-    assert cli._run() == 2
+    assert commands.run() == 2
     done = capsys.readouterr()
     assert said in done.err
     assert done.err.strip().count("\n") == 0
@@ -708,7 +708,7 @@ def test_ctrl_c_keeps_the_trials_and_says_how_to_go_on(clicks, tmp_path):
         _, errors = running.communicate(timeout=60)
     finally:
         running.kill()
-    assert running.returncode == 1
+    assert running.returncode == 130
     assert "Traceback" not in errors
     assert f"{study}: the same command with --resume goes on" in " ".join(errors.split())
     before = len(settings_tried(study, "svd"))

@@ -19,6 +19,10 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 """Progress, notes and errors: never on standard output."""
 
 
+class Interrupted(Exception):
+    """Ctrl-C, with what is to be said about it; typer keeps the message of a KeyboardInterrupt to itself."""
+
+
 def note(text: str) -> None:
     err.print(Text(printable(text), style="dim"))
 

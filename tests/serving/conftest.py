@@ -117,6 +117,14 @@ class Served:
         self.log.close()
 
 
+def processes(service: Served) -> list[int]:
+    """The service itself, then its workers."""
+    pid = service.process.pid
+    if not Path(f"/proc/{pid}/task").exists():
+        pytest.skip("needs /proc")
+    return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
 def read_all(connection: socket.socket) -> bytes:
     parts = []
     try:

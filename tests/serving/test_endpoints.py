@@ -1,8 +1,11 @@
 """Every endpoint gives what the model gives in Python."""
 
+from dataclasses import asdict
+
 import pytest
 
 from purerec.models.base import Recommender
+from purerec.serving.settings import Limits
 from serving.conftest import MARKUP, Served, frame, problem_of, table
 
 
@@ -173,6 +176,49 @@ def test_openapi_has_examples_for_every_operation(served: Served):
                 if schema:
                     name = schema["$ref"].rpartition("/")[2]
                     assert schemas[name].get("examples"), (path, name)
+
+
+def test_openapi_states_every_limit(served: Served):
+    """As numbers for programs, and where people look for them."""
+    description = served.get("/openapi.json").json()
+    assert description["info"]["x-limits"] == asdict(Limits())
+    assert served.get("/v1/model").json()["limits"].items() <= asdict(Limits()).items()
+    asked = description["components"]["schemas"]["RecommendRequest"]["properties"]
+    assert asked["users"]["anyOf"][0]["maxItems"] == Limits().batch
+    assert asked["k"]["maximum"] == Limits().k
+    for limit in (Limits().cells, Limits().explained):
+        assert f"{limit:,}" in asked["k"]["description"]
+    for limit in (Limits().head_bytes, Limits().fields, Limits().body_bytes):
+        assert f"{limit:,}" in description["info"]["description"]
+    for path in ("/v1/recommend", "/v1/explain"):
+        assert f"{Limits().body_bytes:,}" in description["paths"][path]["post"]["responses"]["413"]["description"]
+
+
+def counted(served: Served, route: str, status: object) -> int:
+    label = f'purerec_requests_total{{route="{route}",status="{status}"}} '
+    found = [line for line in served.get("/metrics").text.splitlines() if line.startswith(label)]
+    return int(found[0].removeprefix(label)) if found else 0
+
+
+USER = b"/v1/users/u3/recommendations"
+
+
+@pytest.mark.parametrize(
+    ("request_", "route", "status"),
+    [
+        (b"POST /v1/recommend HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9999999\r\n", "/v1/recommend", 413),
+        (b"GET " + USER + b" HTTP/1.1\r\nhost: evil\r\n", "/v1/users/{id}/recommendations", 421),
+        (b"GET /static/app.js HTTP/1.1\r\nhost: evil\r\n", "/static/{name}", 421),
+        (b"DELETE " + USER + b" HTTP/1.1\r\nhost: localhost\r\n", "/v1/users/{id}/recommendations", 405),
+        (b"GET /nowhere HTTP/1.1\r\nhost: localhost\r\n", "other", 404),
+        (b"garbage\r\n", "unparsed", 400),
+        (b"GET / HTTP/1.1\r\nx: " + b"y" * 40_000 + b"\r\n", "unparsed", 431),
+    ],
+)
+def test_refusals_are_counted_where_they_belong(served: Served, request_: bytes, route: str, status: int):
+    before = counted(served, route, status)
+    assert served.raw(request_ + b"connection: close\r\n\r\n").startswith(f"HTTP/1.1 {status} ".encode())
+    assert counted(served, route, status) == before + 1
 
 
 def test_page(served: Served):

@@ -68,7 +68,7 @@ class Asked:
         sent: list[Any] = []
 
         async def receive() -> Any:
-            await asyncio.sleep(60)
+            return {"type": "http.request", "body": b"", "more_body": False}
 
         async def keep(message: Any) -> None:
             sent.append(message)

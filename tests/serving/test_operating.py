@@ -143,10 +143,11 @@ def _refused(port: int) -> bool:
     return False
 
 
-def test_ctrl_c_ends_it(place: Path):
-    service = Served(place)
-    assert service.stop(signal.SIGINT) == 0
-    service.close()
+def test_ctrl_c_ends_it(running: Served):
+    running.get("/v1/model")
+    assert running.stop(signal.SIGINT) == 130
+    assert running.lines().count("interrupted") == 0  # standard error is a log of JSON lines
+    assert running.lines().count("stopped") >= 1
 
 
 def test_workers_share_and_are_replaced(guarded: Served):

@@ -1,22 +1,57 @@
 """Tokens, headers, CORS."""
 
+import hashlib
+import itertools
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
 from purerec.errors import ConfigError
-from purerec.serving.gate import POLICY
+from purerec.serving.gate import POLICY, Gate
 from purerec.serving.server import is_loopback, read_token
+from purerec.serving.settings import Settings
 from serving.conftest import TOKEN, Served, problem_of
+
+
+def like(token: str, alike: Callable[[bytes], bytes]) -> str:
+    """Another token of the same length whose digest is alike in some way."""
+    wanted = alike(hashlib.sha256(token.encode()).digest())
+    for n in itertools.count():
+        other = f"{n:0{len(token)}d}"
+        if alike(hashlib.sha256(other.encode()).digest()) == wanted:
+            return other
+    raise AssertionError
 
 
 @pytest.mark.parametrize(
     "header",
     [
         None,
+        f"Bearer {TOKEN[0]}",
+        f"Bearer {TOKEN[:16]}",
+        f"Bearer {TOKEN[1:]}",
+        f"Bearer {TOKEN[5:-5]}",
+        f"Bearer x{TOKEN}",
+        f"Bearer x{TOKEN}x",
+        f"Bearer {TOKEN},{TOKEN}",
+        f"Bearer {TOKEN} {TOKEN}",
+        f"Bearer {TOKEN.upper()}",
+        f"Bearer {TOKEN.swapcase()}",
+        f"Bearer {TOKEN[::-1]}",
+        f"Bearer {''.join(sorted(TOKEN))}",
+        f"Bearer {'x' * len(TOKEN)}",
+        f"Bearer {TOKEN.replace('-', '_')}",
+        f"Bearer {like(TOKEN, lambda digest: digest[:2])}",
+        f"Bearer {like(TOKEN, lambda digest: digest[-2:])}",
+        f"Bearer {hashlib.sha256(TOKEN.encode()).hexdigest()}",
+        f"NotBearer {TOKEN}",
+        f"Bear {TOKEN}",
+        f"Bearer:{TOKEN}",
+        "*",
         "Bearer",
         f"Bearer {TOKEN[:-1]}",
         f"Bearer {TOKEN}x",
@@ -37,6 +72,28 @@ def test_without_the_right_token(guarded: Served, header: str | None):
         for path in ("/healthz", "/readyz", "/openapi.json"):
             assert client.get(path).status_code == 200
         assert client.get("/").status_code in (200, 404)
+
+
+def test_tokens_are_compared_whole_and_in_constant_time(monkeypatch: pytest.MonkeyPatch):
+    """What `hmac` says of the two digests decides, and nothing else."""
+    compared = []
+
+    def compare(given: bytes, wanted: bytes) -> bool:
+        compared.append((given, wanted))
+        return True
+
+    monkeypatch.setattr("purerec.serving.gate.hmac.compare_digest", compare)
+    gate = Gate(None, Settings(token=TOKEN), None, None, {}, str)  # type: ignore[arg-type]
+    gate._check_token({"path": "/v1/model", "headers": [(b"authorization", b"Bearer other")]})
+    assert compared == [(hashlib.sha256(b"other").digest(), hashlib.sha256(TOKEN.encode()).digest())]
+
+
+def test_a_token_is_not_empty(guarded: Served):
+    for header in (b"Bearer ", b"Bearer   ", b"Bearer \t", b""):
+        raw = b"GET /v1/model HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: " + header + b"\r\n\r\n"
+        assert guarded.raw(raw).startswith(b"HTTP/1.1 401")
+    with pytest.raises(ConfigError, match="token"):
+        Settings(token="")
 
 
 def test_with_the_token(guarded: Served):

@@ -92,6 +92,24 @@ def test_a_model_that_cannot_answer_is_refused(folder: Path, tmp_path: Path):
     snapshot.close()
 
 
+@pytest.mark.parametrize("error", [RecursionError, MemoryError, OverflowError, AttributeError, OSError])
+def test_whatever_fails_is_a_folder_that_cannot_be_used(error: type[Exception], folder: Path, monkeypatch):
+    """A reload waits for an answer, and a refusal is one."""
+
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise error("of all things")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("purerec.serving.state.take_snapshot", fail)
+        with pytest.raises(StoreError, match="cannot be used"):
+            snapshot_model(folder)
+    snapshot = snapshot_model(folder)
+    monkeypatch.setattr("purerec.serving.state.restore_model", fail)
+    with pytest.raises(StoreError, match="cannot be used"):
+        load(snapshot, "m")
+    snapshot.close()
+
+
 def test_names():
     import polars as pl
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 import threading
 import time
@@ -210,11 +211,19 @@ def test_a_client_that_does_not_take_its_answers(served: Served):
         sending = threading.Thread(target=_send, args=(connection, request * n))
         sending.start()
         sending.join(10)
-        time.sleep(5)  # of which two are allowed
+        done = -1
+        while (now := _answered(served)) != done:  # nothing more for five seconds, of which two are allowed
+            done = now
+            time.sleep(5)
         answers = read_all(connection).count(b"HTTP/1.1 200")
     sending.join()
     assert 0 < answers < n
     assert served.get("/healthz").status_code == 200
+
+
+def _answered(served: Served) -> float:
+    found = re.search(r'recommendations",status="200"} (\d+)', served.get("/metrics").text)
+    return float(found[1]) if found else 0.0
 
 
 def _send(connection: socket.socket, data: bytes) -> None:

@@ -106,8 +106,7 @@ def fit(
             else:
                 recommender.fit(train, seed=seed, run=options)
         except KeyboardInterrupt as stop:
-            console.err.print(f"interrupted {stop}".strip())
-            raise typer.Exit(1) from None
+            raise console.Interrupted(f"interrupted {stop}".strip()) from None
         judged = None if parts is None else evaluate(recommender, parts, seed=seed)
         report = {"report.html": fit_report(recommender, judged).encode()}
         measured = {} if judged is None else {"metrics": judged.metrics}

@@ -54,10 +54,8 @@ def serve(
     token = read_token(token_file)
     if token is not None and len(token) < _WEAK:
         console.warn(f"the token is short: {_WEAK} random characters or more are hard to guess")
-    serve(
-        folder,
-        host=host,
-        port=port,
-        workers=workers,
-        settings=Settings(token=token, cors=origins, timeout_s=timeout, access_log=cast("AccessLog", access_log)),
-    )
+    settings = Settings(token=token, cors=origins, timeout_s=timeout, access_log=cast("AccessLog", access_log))
+    try:
+        serve(folder, host=host, port=port, workers=workers, settings=settings)
+    except KeyboardInterrupt:
+        raise console.Interrupted from None  # without a word: standard error is a log of JSON lines

@@ -105,8 +105,9 @@ def tune(
                 task, name, fixed=settings_fixed, also=also.get(name), budget=budget, study=path, tell=console.note
             )
         except KeyboardInterrupt:
-            console.err.print(f"interrupted; the trials are in {path}: the same command with --resume goes on")
-            raise typer.Exit(1) from None
+            raise console.Interrupted(
+                f"interrupted; the trials are in {path}: the same command with --resume goes on"
+            ) from None
         except PurerecError as error:
             if len(fixed) == 1 or isinstance(error, ConfigError | StoreError):
                 raise

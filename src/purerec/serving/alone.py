@@ -37,6 +37,8 @@ def serve_alone(
 
     server = Server(service, on_hangup)
     run(server, listener, log, lambda: once_started(server, ready))
+    if server.interrupted:
+        raise KeyboardInterrupt
 
 
 class Reloader:

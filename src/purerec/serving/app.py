@@ -16,6 +16,7 @@ from starlette.routing import Match, Route
 
 from purerec import __version__
 from purerec.serving import answers, problems, schemas
+from purerec.serving.describing import ABOUT, PROBLEM, body_of, describe, errors
 from purerec.serving.gate import Gate
 from purerec.serving.logs import Log
 from purerec.serving.metrics import Metrics
@@ -28,11 +29,6 @@ from purerec.serving.state import Holder, Loaded
 P = ParamSpec("P")
 
 _LIMITS = Limits()
-_PROBLEM = {"content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}}}
-_ABOUT = """Recommendations of one fitted model. Ids are strings everywhere; numbers are taken for ids that are such.
-Errors are problem documents (RFC 9457). If the service has a token, everything under /v1 and /metrics needs the
-header `Authorization: Bearer ...`."""
-
 UserId = Annotated[str, Path(max_length=_LIMITS.id_length, examples=["196"], description="A user id.")]
 ItemId = Annotated[str, Path(max_length=_LIMITS.id_length, examples=["50"], description="An item id.")]
 KQuery = Annotated[int, Query(ge=1, le=_LIMITS.k, description="How many items.", examples=[10])]
@@ -83,7 +79,7 @@ def make_app(service: Service) -> Gate:
     app = FastAPI(
         title="purerec",
         version=__version__,
-        description=_ABOUT,
+        description=ABOUT,
         docs_url=None,  # its page would load scripts from elsewhere
         redoc_url=None,
         openapi_url=None,
@@ -95,7 +91,7 @@ def make_app(service: Service) -> Gate:
     _add_operating(app, service)
     _add_page(app, read_page())
     direct = {("POST", "/v1/recommend"): partial(_recommend, service)}
-    return Gate(app, service.settings, service.metrics, service.log, direct)
+    return Gate(app, service.settings, service.metrics, service.log, direct, partial(_route_of, app))
 
 
 # ---------------------------------------------------------------------- errors
@@ -129,6 +125,14 @@ def _add_errors(app: FastAPI) -> None:
         return document(request, problems.internal())  # the gate has it logged
 
 
+def _route_of(app: FastAPI, scope: Any) -> str:
+    """Also of a request that was refused before it got there."""
+    for route in app.routes:
+        if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
+            return route.path_format
+    return "other"
+
+
 def _methods(app: FastAPI, scope: Any) -> set[str]:
     """What is possible at an address, of all routes that have it."""
     found: set[str] = set()
@@ -138,31 +142,15 @@ def _methods(app: FastAPI, scope: Any) -> set[str]:
     return found
 
 
-def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    names = {
-        403: "Refused",
-        404: "Unknown id",
-        409: "The folder cannot be used; the old model goes on",
-        413: "Body too large",
-    }
-    names |= {401: "Token missing or wrong", 422: "Wrong request", 503: "Not ready, overloaded or too slow"}
-    return {status: {"description": names[status], **_PROBLEM} for status in (401, *statuses, 503)}
-
-
 # ---------------------------------------------------------------------- lists
-
-
-def _body_of(kind: type[schemas.Request]) -> dict[str, Any]:
-    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def _add_recommending(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/recommend",
         response_model=schemas.RecommendAnswer,
-        responses=_errors(404, 413, 422),
-        openapi_extra=_body_of(schemas.RecommendRequest),
+        responses=errors(404, 413, 422),
+        openapi_extra=body_of(schemas.RecommendRequest),
         tags=["lists"],
         summary="Lists for people of the training data, or for a new person with a history",
     )
@@ -172,7 +160,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/users/{id:path}/recommendations",
         response_model=schemas.UserAnswer,
-        responses=_errors(404, 422),
+        responses=errors(404, 422),
         tags=["lists"],
         summary="A list for one person of the training data, and what the person had",
     )
@@ -186,7 +174,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/items/{id:path}/similar",
         response_model=schemas.SimilarAnswer,
-        responses=_errors(404, 422),
+        responses=errors(404, 422),
         tags=["lists"],
         summary="The items nearest to one",
     )
@@ -196,7 +184,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/explain",
         response_model=schemas.ExplainAnswer,
-        responses=_errors(404, 422),
+        responses=errors(404, 422),
         tags=["lists"],
         summary="Why an item is in a person's list",
     )
@@ -210,8 +198,8 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/explain",
         response_model=schemas.ExplainAnswer,
-        responses=_errors(404, 413, 422),
-        openapi_extra=_body_of(schemas.ExplainRequest),
+        responses=errors(404, 413, 422),
+        openapi_extra=body_of(schemas.ExplainRequest),
         tags=["lists"],
         summary="Why an item is in the list of a new person",
     )
@@ -255,7 +243,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/items",
         response_model=schemas.ItemsAnswer,
-        responses=_errors(422),
+        responses=errors(422),
         tags=["look up"],
         summary="Items by the words of their title or the start of their id; without a query, the most popular",
     )
@@ -265,7 +253,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/users",
         response_model=schemas.UsersAnswer,
-        responses=_errors(422),
+        responses=errors(422),
         tags=["look up"],
         summary="People of the training data by the start of their id",
     )
@@ -275,7 +263,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/model",
         response_model=schemas.ModelAnswer,
-        responses=_errors(),
+        responses=errors(),
         tags=["look up"],
         summary="What the model is, and what it was fitted on",
     )
@@ -290,7 +278,7 @@ def _add_operating(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/reload",
         response_model=schemas.ReloadAnswer,
-        responses=_errors(403, 409),
+        responses=errors(403, 409),
         tags=["operating"],
         summary="Serve what is in the model folder now; needs a token",
     )
@@ -306,7 +294,7 @@ def _add_operating(app: FastAPI, service: Service) -> None:
     @app.get(
         "/readyz",
         response_model=schemas.StatusAnswer,
-        responses={503: {"description": "Not ready", **_PROBLEM}},
+        responses={503: {"description": "Not ready", **PROBLEM}},
         tags=["operating"],
         summary="Whether it can answer",
     )
@@ -318,7 +306,7 @@ def _add_operating(app: FastAPI, service: Service) -> None:
     @app.get(
         "/metrics",
         response_class=PlainTextResponse,
-        responses={401: _errors()[401]},
+        responses={401: errors()[401]},
         tags=["operating"],
         summary="Counters for Prometheus, of all workers together",
     )
@@ -331,30 +319,8 @@ def _add_operating(app: FastAPI, service: Service) -> None:
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
         if not described:
-            described.append(to_json(_describe(app)))
+            described.append(to_json(describe(app)))
         return json_response(described[0])
-
-
-def _describe(app: FastAPI) -> dict[str, Any]:
-    description = app.openapi()
-    parts = description["components"]["schemas"]
-    for kind in (schemas.RecommendRequest, schemas.ExplainRequest, schemas.ProblemAnswer):
-        schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
-        parts |= schema.pop("$defs", {}) | {kind.__name__: schema}
-    description["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    for path, operations in description["paths"].items():
-        for operation in operations.values():
-            if path.startswith("/v1/") or path == "/metrics":
-                operation["security"] = [{"token": []}, {}]
-            # Every 422 is a problem document; FastAPI describes another one of its own.
-            if (
-                "422" in operation["responses"]
-                and problems.MEDIA_TYPE not in operation["responses"]["422"]["content"]
-            ):
-                operation["responses"]["422"] = {"description": "Wrong request", **_PROBLEM}
-    for unused in ("HTTPValidationError", "ValidationError"):
-        parts.pop(unused, None)
-    return description
 
 
 # ---------------------------------------------------------------------- the page

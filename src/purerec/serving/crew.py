@@ -52,10 +52,12 @@ class Worker:
         server = Server(self._service, lambda: None)  # SIGHUP is for the supervisor
 
         def listen() -> None:
-            for message, file in self._messages:
-                self._handle(message, file)
-            assert self._loop is not None
-            self._loop.call_soon_threadsafe(server.stop)
+            try:
+                for message, file in self._messages:
+                    self._handle(message, file)
+            finally:  # the supervisor is gone, or cannot be understood: it starts another
+                assert self._loop is not None
+                self._loop.call_soon_threadsafe(server.stop)
 
         async def start() -> None:
             self._loop = asyncio.get_running_loop()
@@ -73,8 +75,6 @@ class Worker:
                 self._prepared = load(snapshot, message["where"])
             except PurerecError as error:
                 why = str(error)
-            except Exception as error:
-                why = f"{message['where']}: the model cannot be used ({type(error).__name__}); fit it again"
             snapshot.close()
             self._channel.send({"op": "prepared", "error": why})
         elif message["op"] == "commit":

@@ -1,7 +1,7 @@
 """The outermost layer: what holds for every request, whatever it asks for.
 
-In order: whether there is room for it, its token, its body (bounded in size and time), the answer (bounded in time),
-and then headers, counters and the log. Whatever goes wrong inside leaves as a problem document.
+In order: its token, its body (bounded in time), whether there is room for it, the answer (bounded in time), and then
+headers, counters and the log. Whatever goes wrong inside leaves as a problem document.
 
 The most frequent request goes straight to what answers it: to route it through the framework takes longer than to
 make the list.
@@ -24,6 +24,7 @@ from purerec.serving import problems
 from purerec.serving.logs import Log
 from purerec.serving.metrics import IN_FLIGHT, Metrics
 from purerec.serving.problems import Problem
+from purerec.serving.received import KEY, Received
 from purerec.serving.settings import Settings
 
 Scope = MutableMapping[str, Any]
@@ -34,6 +35,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 Direct = Mapping[tuple[str, str], Callable[[bytes], Awaitable[bytes]]]
 """(method, path) -> from a body to an answer in JSON"""
+RouteOf = Callable[[Scope], str]
+"""The route that a request would take, as the application spells it: the path itself may hold ids of people."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -59,9 +62,12 @@ _ALWAYS = ("/healthz", "/readyz")
 class Gate:
     """An ASGI application around another."""
 
-    def __init__(self, app: App, settings: Settings, metrics: Metrics, log: Log, direct: Direct) -> None:
+    def __init__(
+        self, app: App, settings: Settings, metrics: Metrics, log: Log, direct: Direct, route_of: RouteOf
+    ) -> None:
         self._app, self._settings, self._metrics, self._log = app, settings, metrics, log
-        self._direct = direct
+        self._direct, self._route_of = direct, route_of
+        self._working = 0
         self._token = None if settings.token is None else _digest(settings.token.encode())
         self._deadlines: dict[asyncio.Task[Any], float] = {}
         self._overdue: set[asyncio.Task[Any]] = set()
@@ -79,8 +85,8 @@ class Gate:
         finally:
             self._metrics.add(IN_FLIGHT, -1.0)
             seconds = time.perf_counter() - start
-            # As the application spells it: the path itself may hold ids of people.
-            route = str(scope.get("purerec.route") or getattr(scope.get("route"), "path_format", "other"))
+            taken = scope.get("purerec.route") or getattr(scope.get("route"), "path_format", None)
+            route = str(taken or self._route_of(scope))
             self._metrics.observe(route, answer.status, seconds)
             if self._settings.access_log != "off":
                 path = _path(scope) if self._settings.access_log == "path" else None
@@ -90,11 +96,11 @@ class Gate:
         limit = self._settings.timeout_s
         task = asyncio.current_task()
         assert task is not None
+        received: Received = scope.get(KEY) or Received(complete=True)
         body: bytes | None = None
+        has_room = False
         problem: Problem
         try:
-            if scope["path"] not in _ALWAYS and self._metrics.in_flight > self._settings.pending:
-                raise problems.overloaded()
             self._check_host(scope)
             if scope["method"] == "OPTIONS" and self._settings.cors and (allowed := self._preflight(scope)):
                 await answer.send({"type": "http.response.start", "status": 204, "headers": allowed})
@@ -102,9 +108,14 @@ class Gate:
                 return
             self._check_token(scope)
             self._deadlines[task] = time.perf_counter() + limit
-            body = await self._body(scope, receive)
+            body = await _body(received, receive)
             if body is None:
                 return  # the client has gone
+            # Only now: who sends slowly must not take the room of others.
+            if self._working >= self._settings.pending and scope["path"] not in _ALWAYS:
+                raise problems.overloaded()
+            self._working += 1
+            has_room = True
             self._deadlines[task] = time.perf_counter() + (limit if scope["path"] != _PATIENT else _PATIENT_S)
             direct = self._direct.get((scope["method"], scope["path"]))
             if direct is None:
@@ -130,13 +141,14 @@ class Gate:
         finally:
             self._deadlines.pop(task, None)
             self._overdue.discard(task)
+            self._working -= has_room
         if answer.ended:
             return
         if answer.status:
             # Half an answer is out already: nothing but to close the connection, which the server does.
             raise ConnectionAbortedError
-        await answer.problem(problem, _path(scope))
-        if problem.status == 413:
+        await answer.problem(problem, _path(scope), is_last=not received.complete)
+        if not received.complete and problem.status != 408:
             await _discard(receive)
         await answer.end()
 
@@ -178,31 +190,6 @@ class Gate:
             "this service needs a token: send the header 'Authorization: Bearer ...'",
             headers={"www-authenticate": 'Bearer realm="purerec"'},
         )
-
-    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The whole body; None if the client goes away before it is complete."""
-        limit = self._settings.limits.body_bytes
-        expected = 0
-        for name, value in scope["headers"]:
-            if name == b"content-length":
-                expected = int(value) if value.isdigit() and len(value) < 16 else limit + 1
-            elif name == b"transfer-encoding":
-                expected = -1
-        if expected > limit:
-            raise problems.body_too_large(limit)
-        if expected == 0:
-            return b""
-        parts, size = [], 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > limit:
-                raise problems.body_too_large(limit)
-            if not message.get("more_body", False):
-                return b"".join(parts)
 
     # ------------------------------------------------------------------ headers
 
@@ -254,18 +241,32 @@ class _Answer:
         await self.send({"type": "http.response.start", "status": 200, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
-    async def problem(self, problem: Problem, instance: str) -> None:
-        """All of a problem document, though the answer is not ended yet."""
+    async def problem(self, problem: Problem, instance: str, *, is_last: bool) -> None:
+        """All of a problem document, though the answer is not ended yet; `is_last` on this connection."""
         body = problem.body(instance)
         headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()]
         headers += [(b"content-type", problems.MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
-        if problem.status == 413:
+        if is_last:
             headers.append((b"connection", b"close"))
         await self.send({"type": "http.response.start", "status": problem.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def end(self) -> None:
         await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _body(received: Received, receive: Receive) -> bytes | None:
+    """The whole body; None if the client goes away before it is complete."""
+    parts = []
+    while True:
+        message = await receive()
+        if received.problem is not None:
+            raise received.problem
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
 
 
 async def _discard(receive: Receive) -> None:

@@ -32,9 +32,11 @@ ROUTES = (
     "/openapi.json",
     "/",
     "/static/{name}",
+    "unparsed",
     "other",
 )
-STATUSES = (200, 204, 304, 400, 401, 403, 404, 405, 408, 409, 413, 422, 431, 500, 503, 0)
+"""unparsed: what did not become a request; other: addresses that have no route."""
+STATUSES = (200, 204, 304, 400, 401, 403, 404, 405, 408, 409, 413, 421, 422, 431, 500, 503, 0)
 """0: any other."""
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the histogram, in seconds."""

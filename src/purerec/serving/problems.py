@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from purerec.serving.settings import Limits
+
 MEDIA_TYPE = "application/problem+json"
 _INSTANCE_LENGTH = 512
 
@@ -30,22 +32,16 @@ class Problem(Exception):
 
     def body(self, instance: str) -> bytes:
         """The document; `instance` is the path that was asked for, as it was sent."""
-        return problem_body(self.status, self.kind, self.detail, instance, self.errors)
-
-
-def problem_body(
-    status: int, kind: str, detail: str, instance: str, errors: list[dict[str, str]] | None = None
-) -> bytes:
-    document: dict[str, Any] = {
-        "type": f"urn:purerec:problem:{kind}",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        "instance": instance[:_INSTANCE_LENGTH],
-    }
-    if errors:
-        document["errors"] = errors
-    return to_json(document)
+        document: dict[str, Any] = {
+            "type": f"urn:purerec:problem:{self.kind}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "instance": instance[:_INSTANCE_LENGTH],
+        }
+        if self.errors:
+            document["errors"] = self.errors
+        return to_json(document)
 
 
 def not_ready() -> Problem:
@@ -66,12 +62,28 @@ def too_slow(seconds: float) -> Problem:
 
 
 def body_too_slow(seconds: float) -> Problem:
-    close = {"connection": "close"}
-    return Problem(408, "slow-request", f"the body did not arrive within {seconds:g} s", headers=close)
+    return Problem(408, "slow-request", f"the body did not arrive within {seconds:g} s")
 
 
-def body_too_large(limit: int) -> Problem:
-    return Problem(413, "body-too-large", f"a body may have up to {limit:,} bytes; split the request")
+def head_too_slow(seconds: float) -> Problem:
+    return Problem(408, "slow-request", f"the head did not arrive within {seconds:g} s")
+
+
+def body_too_large(limits: Limits) -> Problem:
+    return Problem(413, "body-too-large", f"a body may have up to {limits.body_bytes:,} bytes; split the request")
+
+
+def head_too_large(limits: Limits) -> Problem:
+    most = f"{limits.head_bytes:,} bytes and {limits.fields} fields"
+    return Problem(431, "head-too-large", f"a head may have up to {most}")
+
+
+def not_http() -> Problem:
+    return Problem(400, "not-http", "this is not a request in HTTP/1.1")
+
+
+def too_many_connections() -> Problem:
+    return Problem(503, "overloaded", "too many connections; try again soon", headers={"retry-after": "1"})
 
 
 def internal() -> Problem:

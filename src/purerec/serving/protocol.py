@@ -1,68 +1,216 @@
-"""HTTP/1.1 with bounds that uvicorn leaves to others: on the size of a head, on the time it takes, on connections.
+"""HTTP/1.1 with bounds that uvicorn leaves to others: on the bytes of a request, on its time, on connections.
 
-A connection that has not sent the head of its next request in time is closed, and so is one that does not take its
-answer. The server looks at all of them once a second, which is cheaper than a timer for every request.
+A request that follows another on the same connection waits, unparsed, until that one is answered. A connection that
+has not sent the head of its next request in time is closed, and so is one that does not take its answer; the server
+looks at all of them now and then, which is cheaper than a timer for every request.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from purerec.serving import problems
 from purerec.serving.gate import SECURITY
-from purerec.serving.problems import MEDIA_TYPE, problem_body
+from purerec.serving.pieces import Pieces
+from purerec.serving.problems import MEDIA_TYPE, Problem
+from purerec.serving.received import KEY, Received
 
 if TYPE_CHECKING:
     from purerec.serving.settings import Settings
+
+_LINGER_S = 2.0
+"""How long what is still sent after a refusal is read and dropped."""
+_LAST_CALL_S = 0.5
+"""How long a connection without a request stays open after SIGTERM: one may be on its way."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
     settings: Settings
-    """Set on a subclass, since uvicorn makes the objects."""
+    """Set on a subclass, since uvicorn makes the objects; so is the next."""
+    refused: Callable[[int], None]
+    """Told the status of an answer to what did not become a request."""
 
-    _head_bytes = 0
-    _waiting_since: float | None = None
-    """Since when a head is incomplete; None while a request is being answered or nothing has come."""
+    _pieces: Pieces
+    _received = Received()
+    _later = b""
+    """What came after a request that is not answered yet."""
+    _since: float | None
+    """Since when a request is waited for, from its first byte if there is one; None while one is being answered."""
     _stuck_since: float | None = None
+    _is_ending = False
+    """The service is: no request after the next."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
-        self._waiting_since = self.loop.time()
-        if len(self.connections) > self.settings.connections:
-            self._refuse(503, "overloaded", "too many connections; try again soon", b"retry-after: 1\r\n")
+        self._pieces, self._since = Pieces(self.settings.limits), self.loop.time()
+        if len(self.connections) > self.settings.connections and not self._make_room():
+            self._refuse(problems.too_many_connections())
+
+    def _make_room(self) -> bool:
+        """Close the connection that has been waited for longest; False if all of them have a request."""
+        found: list[tuple[float, int, BoundedProtocol]] = [
+            (other._since, id(other), other)
+            for other in self.connections
+            if isinstance(other, BoundedProtocol)
+            and other._since is not None
+            and other is not self
+            and not other.transport.is_closing()
+        ]
+        if not found:
+            return False
+        transport = min(found)[2].transport
+        if transport.get_write_buffer_size():
+            transport.abort()
+        else:
+            transport.close()
+        return True
+
+    # ------------------------------------------------------------------ what comes in
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
-            return
-        if self._waiting_since is None and (self.cycle is None or self.cycle.response_complete):
-            self._waiting_since, self._head_bytes = self.loop.time(), 0
-        if self._waiting_since is not None:
-            self._head_bytes += len(data)
-        super().data_received(data)
-        # A head that is complete has reset the count; what came with it of the body does not matter.
-        if self._waiting_since is not None and self._head_bytes > self.settings.limits.head_bytes:
-            self._refuse(431, "head-too-large", f"a head may have up to {self.settings.limits.head_bytes:,} bytes")
+        self._take(self._later + data)
+
+    def _take(self, data: bytes) -> None:
+        """Give the parser what it may have; what follows a complete request is kept for later."""
+        self._later, at = b"", 0
+        if data:
+            self._unset_keepalive_if_required()
+        while at < len(data) and not self.transport.is_closing():
+            if self._received.complete and not self.cycle.response_complete:
+                self._later = data[at:]
+                self.flow.pause_reading()
+                return
+            if not self._pieces.has_begun:
+                self._since = self.loop.time()
+            size = self._pieces.cut(data, at)
+            if self._pieces.dropping:
+                if not size:
+                    self.transport.abort()
+            elif not size:
+                limits = self.settings.limits
+                self._fail(
+                    problems.head_too_large(limits) if self._pieces.in_head else problems.body_too_large(limits)
+                )
+            else:
+                self._parse(data if size == len(data) else memoryview(data)[at : at + size])
+            at += size
+
+    def _parse(self, piece: bytes | memoryview) -> None:
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            pass  # it is answered as if it had not asked for another protocol
+        except httptools.HttpParserError:
+            limits = self.settings.limits
+            has_too_many = self._pieces.in_head and len(self.headers or ()) >= limits.fields
+            self._fail(problems.head_too_large(limits) if has_too_many else problems.not_http())
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._pieces.in_head:
+            return  # a trailer: nobody asks for one
+        if len(self.headers) >= self.settings.limits.fields:
+            raise ValueError
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._waiting_since, self._head_bytes = None, 0
+        self._received = Received()
+        cast("dict[str, Any]", self.scope)[KEY] = self._received
         super().on_headers_complete()
+        if self._is_ending:
+            self.cycle.keep_alive = False
+        length: int | None = 0
+        for name, value in self.headers:
+            if name == b"content-length":
+                length = int(value)
+            elif name == b"transfer-encoding":
+                length = None
+        self._pieces.expect_rest(length)
+        if length is not None and length > self.settings.limits.body_bytes:
+            self._fail(problems.body_too_large(self.settings.limits))
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "not-http", "this is not a request in HTTP/1.1")
+    def on_body(self, body: bytes) -> None:
+        if self._received.problem is not None:
+            return
+        if self._pieces.fits(body):
+            super().on_body(body)
+        else:
+            self._fail(problems.body_too_large(self.settings.limits))
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        if self._received.problem is None:
+            self._received.complete, self._since = True, None
+            self._pieces.expect_head()
+
+    def _fail(self, problem: Problem) -> None:
+        """Read no more of this request: the gate says so if it has it already, or else it is said here."""
+        self._pieces.drop()
+        if self.cycle is None or self.cycle.response_complete:
+            self._refuse(problem)
+        else:
+            self._received.problem = problem
+            self.cycle.message_event.set()
+
+    # ------------------------------------------------------------------ what goes out
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._since = self.loop.time()
+        self._take(self._later)
+
+    def _refuse(self, problem: Problem) -> None:
+        """A problem document without any application, then the end."""
+        if self.transport.is_closing():
+            return
+        self.refused(problem.status)
+        self._pieces.drop()
+        self._since = self.loop.time()
+        body = problem.body("")
+        head = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode()]
+        head += [name + b": " + value for name, value in SECURITY]
+        head += [f"{name}: {value}".encode() for name, value in problem.headers.items()]
+        head += [b"cache-control: no-store", b"connection: close", f"content-type: {MEDIA_TYPE}".encode()]
+        head += [f"content-length: {len(body)}".encode()]
+        self.transport.write(b"\r\n".join(head) + b"\r\n\r\n" + body)
+        # Closed when the other end is, or has had its time: to close on bytes that are still coming resets the
+        # connection, and the answer may be lost with it.
+        self.transport.write_eof()
+
+    def shutdown(self) -> None:
+        """The service ends: answer what has come or is on its way, then close."""
+        self._is_ending = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
+        elif not self._pieces.has_begun:
+            self._since = self.loop.time()
 
     def look(self, now: float) -> None:
         """Close what has taken too long."""
         limit = self.settings.timeout_s
-        if self._waiting_since is not None and now - self._waiting_since > limit:
-            if self._head_bytes and not self.transport.is_closing():
-                self._refuse(408, "slow-request", f"the head did not arrive within {limit:g} s")
-            else:
+        waited = 0.0 if self._since is None else now - self._since
+        is_fresh = self.cycle is None
+        is_answering = not is_fresh and not self.cycle.response_complete
+        if self._pieces.dropping:
+            if waited > _LINGER_S and not is_answering:
                 self.transport.close()
+        elif self._pieces.in_head and self._pieces.has_begun:
+            if waited > limit:
+                self._refuse(problems.head_too_slow(limit))
+        elif self._is_ending:
+            if waited > _LAST_CALL_S and not is_answering:
+                self.transport.close()
+        elif waited > limit and not is_answering and (is_fresh or not self._pieces.in_head):
+            # Nothing has come at all, or not the rest of a request that is answered already. For connections that are
+            # idle between requests, uvicorn has a timer.
+            self.transport.close()
         # What is written and not taken: a closed connection would wait for its client forever.
         if self.transport.get_write_buffer_size() == 0:
             self._stuck_since = None
@@ -71,20 +219,8 @@ class BoundedProtocol(HttpToolsProtocol):
         elif now - self._stuck_since > limit:
             self.transport.abort()
 
-    def _refuse(self, status: int, kind: str, detail: str, extra: bytes = b"") -> None:
-        """A problem document without any application, then the end."""
-        if self.transport.is_closing():
-            return
-        body = problem_body(status, kind, detail, "")
-        head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
-        head += [name + b": " + value for name, value in SECURITY]
-        head += [b"cache-control: no-store", b"connection: close", f"content-type: {MEDIA_TYPE}".encode()]
-        head += [f"content-length: {len(body)}".encode()]
-        self.transport.write(b"\r\n".join(head) + b"\r\n" + extra + b"\r\n" + body)
-        self.transport.close()
 
-
-def bounded(settings: Settings) -> type[BoundedProtocol]:
+def bounded(settings: Settings, refused: Callable[[int], None]) -> type[BoundedProtocol]:
     """The protocol with these settings."""
-    members: dict[str, Any] = {"settings": settings}
+    members: dict[str, Any] = {"settings": settings, "refused": staticmethod(refused)}
     return type("Bounded", (BoundedProtocol,), members)

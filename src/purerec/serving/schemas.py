@@ -34,6 +34,10 @@ WholeId = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1), BeforeValidator
 AnyId = Annotated[TextId | WholeId, Field(union_mode="left_to_right")]
 """Ids are strings; whole numbers are taken for ids that are such."""
 K = Annotated[StrictInt, Field(ge=1, le=_LIMITS.k), BeforeValidator(_whole)]
+_MANY = (
+    f"How many items. For several people, up to {_LIMITS.cells:,} in all lists together; {_LIMITS.explained:,} with "
+    "reasons."
+)
 
 _STAR_WARS: dict[str, Any] = {"item": "50", "label": "Star Wars (1977)"}
 _RETURN: dict[str, Any] = {"item": "181", "label": "Return of the Jedi (1983)"}
@@ -50,8 +54,7 @@ class RecommendRequest(Request):
     """People of the training data: a list for each."""
     history: Annotated[list[AnyId], Field(max_length=_LIMITS.history)] | None = None
     """Items that a new person liked; unknown ones are reported, none at all gives popular items."""
-    k: K = 10
-    """How many items."""
+    k: Annotated[K, Field(description=_MANY)] = 10
     exclude_seen: StrictBool = True
     """Leave out what the person has already."""
     exclude: Annotated[list[AnyId], Field(max_length=_LIMITS.ids)] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import ipaddress
 import os
+import signal
 import socket
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from purerec import console
 from purerec.errors import ConfigError, MissingExtraError
 from purerec.serving.settings import Settings
+from purerec.streams import OutputError, abandon_output
 
 TOKEN_VARIABLE = "PUREREC_TOKEN"
 
@@ -40,6 +42,7 @@ def _serve(folder: str, host: str, port: int, workers: int, settings: Settings) 
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", purpose="the service") from None
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # or any client, and the reader of the log, could end the process
     listener = bind(host, port)
     if settings.token is None and is_loopback(host):
         settings = replace(settings, local_only=True)
@@ -49,8 +52,11 @@ def _serve(folder: str, host: str, port: int, workers: int, settings: Settings) 
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]
 
     def ready() -> None:
-        sys.stdout.write(f"serving http://{shown}:{address[1]}\n")
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(f"serving http://{shown}:{address[1]}\n")
+            sys.stdout.flush()
+        except (OSError, OutputError):  # that nobody reads it is no reason to stop
+            abandon_output()
 
     from purerec.serving import metrics
 

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
+from purerec.errors import ConfigError
+
 AccessLog = Literal["route", "path", "off"]
 
 
@@ -34,7 +36,9 @@ class Limits:
     id_length: int = 512
     """Characters of an id."""
     head_bytes: int = 32 * 1024
-    """Of the request line and the headers."""
+    """Of the request line and the headers; and once more for what frames a body in chunks."""
+    fields: int = 100
+    """Headers."""
     body_bytes: int = 1 << 20
     """Of the body."""
 
@@ -59,12 +63,16 @@ class Settings:
     pending: int = 128
     """Requests in work or waiting, for each worker; more are turned away with 503."""
     connections: int = 512
-    """Open connections, for each worker; more are turned away with 503."""
+    """Open connections, for each worker; for another, the one that has been idle longest is closed."""
     threads: int = 2
     """Threads for the model, for each worker."""
     access_log: AccessLog = "route"
     """route: without ids; path: with them; off."""
     limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if self.token == "":
+            raise ConfigError("the token is empty, which would let everybody in; use None for a service without one")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -89,8 +89,8 @@ def load(snapshot: Snapshot, where: str) -> Loaded:
         loaded.warm_up()
     except PurerecError:
         raise
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise StoreError(f"{where}: the model cannot be used ({error}); fit it again") from None
+    except Exception as error:
+        raise _unusable(where, error) from None
     return loaded
 
 
@@ -98,12 +98,21 @@ def snapshot_model(folder: str | os.PathLike[str]) -> Snapshot:
     """A snapshot of a model folder. One that is being replaced at this moment is waited for."""
     for left in reversed(range(_TRIES)):
         try:
-            return take_snapshot(folder, kind="model")
+            snapshot = take_snapshot(folder, kind="model")
         except StoreError:
             if not left:
                 raise
             time.sleep(_PAUSE_S)
+        except Exception as error:
+            raise _unusable(os.fspath(folder), error) from None
+        else:
+            return snapshot
     raise AssertionError
+
+
+def _unusable(where: str, error: Exception) -> StoreError:
+    """Whatever it was that failed, RecursionError and MemoryError included: a folder never takes a service down."""
+    return StoreError(f"{where}: the model cannot be used ({type(error).__name__}: {error}); fit it again")
 
 
 def version_of(manifest: dict[str, Any]) -> str:

@@ -16,11 +16,12 @@ import socket
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from purerec.errors import PurerecError, StoreError
+from purerec.errors import StoreError
 from purerec.serving.channel import Channel, Message
 from purerec.serving.logs import Log
 from purerec.serving.metrics import RELOAD_REFUSED, RELOADED, Metrics
@@ -31,6 +32,8 @@ from purerec.storage import Snapshot
 _PATIENCE_S = 120.0
 """How long a worker may take to load a model."""
 _LONGEST_PAUSE_S = 30.0
+_SHORT_LIFE_S = 60.0
+"""A worker that ends sooner than this may well end again: the next one has to wait, longer each time."""
 
 
 class WorkerLost(Exception):
@@ -89,6 +92,8 @@ class Supervisor:
         self._snapshot: Snapshot | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._has_terminal = os.isatty(2)
+        self._interrupted = False
+        self._short_lives: Counter[int] = Counter()
 
     def run(self) -> None:
         try:
@@ -96,12 +101,18 @@ class Supervisor:
             self._log.write("stopped")
         finally:
             self._log.close()
+        if self._interrupted:
+            raise KeyboardInterrupt
+
+    def _interrupt(self) -> None:
+        self._interrupted = True
+        self._stopping.set()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         self._lock, self._stopping = asyncio.Lock(), asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+        loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         try:
             # Workers take a while to import what they need: meanwhile the folder is read.
@@ -180,16 +191,26 @@ class Supervisor:
             return
         self._log.write("worker ended", number=member.number, code=code)
         lived = time.monotonic() - member.began
-        pause = min(_LONGEST_PAUSE_S, 0.2 if lived > 60 else 1.0 + 10.0 / (1.0 + lived))
-        await asyncio.sleep(pause)
+        in_a_row = self._short_lives[member.number] + 1 if lived < _SHORT_LIFE_S else 0
+        self._short_lives[member.number] = in_a_row
+        await asyncio.sleep(_pause(in_a_row))
         async with self._lock:  # not amid a swap: it would miss the new model
-            if self._stopping.is_set():
-                return
-            try:
-                await self._settle(await self._start(member.number))
-                self._log.write("worker replaced", number=member.number)
-            except (WorkerLost, TimeoutError, PurerecError, OSError) as error:
-                self._log.write("worker not replaced", number=member.number, detail=str(error))
+            if not self._stopping.is_set():
+                await self._replace(member.number)
+
+    async def _replace(self, number: int) -> None:
+        began = time.monotonic()
+        try:
+            member = await self._start(number)
+        except OSError as error:
+            self._log.write("worker not replaced", number=number, detail=str(error))
+            return
+        try:
+            await self._settle(member)
+            self._log.write("worker replaced", number=number, seconds=round(time.monotonic() - began, 2))
+        except Exception as error:
+            self._log.write("worker not replaced", number=number, detail=str(error) or type(error).__name__)
+            _signal(member.process, signal.SIGKILL)  # whoever watches it tries again
 
     def _heard(self, member: Member, message: Message) -> None:
         if message["op"] == "reload":
@@ -205,8 +226,8 @@ class Supervisor:
         answer: Message = {"op": "reloaded", "request": request, "error": None}
         try:
             answer["answer"] = await self._reload()
-        except PurerecError as error:
-            answer |= {"error": str(error), "model": self._version()}
+        except Exception as error:  # whoever asked is waiting
+            answer |= {"error": str(error) or type(error).__name__, "model": self._version()}
         member.tell(answer)
 
     async def _reload(self) -> dict[str, Any]:
@@ -216,11 +237,12 @@ class Supervisor:
             try:
                 fresh = await asyncio.get_running_loop().run_in_executor(None, snapshot_model, self._folder)
                 try:
+                    after = version_of(fresh.manifest)
                     await self._prepare_all(members, fresh)
                 except BaseException:
                     fresh.close()
                     raise
-            except PurerecError as error:
+            except Exception as error:
                 self._metrics.add(RELOAD_REFUSED)
                 self._log.write("reload", result="refused", detail=str(error), model=before)
                 raise
@@ -229,8 +251,8 @@ class Supervisor:
             if old is not None:
                 old.close()
             self._metrics.add(RELOADED)
-            self._log.write("reload", result="done", model=self._version(), previous=before)
-            return reload_answer(before, self._version())
+            self._log.write("reload", result="done", model=after, previous=before)
+            return reload_answer(before, after)
 
     async def _prepare_all(self, members: list[Member], snapshot: Snapshot) -> None:
         found = await asyncio.gather(*(self._prepare(m, snapshot) for m in members), return_exceptions=True)
@@ -251,7 +273,7 @@ class Supervisor:
             self._begin(self._reload_quietly())
 
     async def _reload_quietly(self) -> None:
-        with contextlib.suppress(PurerecError):  # the log has it
+        with contextlib.suppress(Exception):  # the log has it
             await self._reload()
 
     # ------------------------------------------------------------------ the end
@@ -273,6 +295,11 @@ class Supervisor:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _pause(short_lives: int) -> float:
+    """Seconds before a worker is replaced: none after an accident, more and more if they keep dying."""
+    return 0.0 if short_lives <= 1 else min(_LONGEST_PAUSE_S, 0.25 * 2.0 ** (short_lives - 1))
 
 
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:

@@ -27,11 +27,14 @@ class Server(uvicorn.Server):
 
     def __init__(self, service: Service, on_hangup: Callable[[], None] | None) -> None:
         settings = service.settings
+        self._service = service
         self._gate = make_app(service)
+        self.interrupted = False
+        """Whether it was Ctrl-C that ended it."""
         super().__init__(
             uvicorn.Config(
                 self._gate,
-                http=bounded(settings),
+                http=bounded(settings, self._refused),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -48,8 +51,8 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGTERM, self.stop)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
         if self._on_hangup is not None:
             loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         yield
@@ -58,6 +61,15 @@ class Server(uvicorn.Server):
         if self.should_exit:
             self.force_exit = True  # asked twice
         self.should_exit = True
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+        self.stop()
+
+    def _refused(self, status: int) -> None:
+        self._service.metrics.observe("unparsed", status, 0.0)
+        if self._service.settings.access_log != "off":
+            self._service.log.request("", "unparsed", None, status, 0.0, 0)
 
     async def on_tick(self, counter: int) -> bool:
         self._gate.look()
@@ -77,8 +89,8 @@ class Server(uvicorn.Server):
 
     async def _look_on(self) -> None:
         while True:
-            await asyncio.sleep(0.5)
-            await self.on_tick(0)
+            await asyncio.sleep(0.1)
+            await self.on_tick(0)  # connections have little time left
 
 
 def quiet_uvicorn(log: Log) -> None:

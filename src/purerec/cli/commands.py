@@ -1,0 +1,85 @@
+"""The commands, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Annotated
+
+import typer
+
+from purerec import __version__, console
+from purerec.cli import INTERRUPTED, data, evaluating, fitting, growing, recommending, serving, tuning
+from purerec.cli.groups import spread
+from purerec.errors import PurerecError
+from purerec.streams import OutputError
+
+app = typer.Typer(
+    name="purerec",
+    help="Recommendations from a log of who touched what, and an honest score for them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data.app, name="data")
+for command in (
+    fitting.models,
+    fitting.fit,
+    growing.update,
+    growing.export,
+    evaluating.evaluate,
+    recommending.recommend,
+    serving.serve,
+    evaluating.compare,
+    tuning.tune,
+    evaluating.reproduce,
+):
+    app.command(command.__name__)(spread(command))
+
+
+def run() -> int:
+    """Do what the command line says; the exit code."""
+    warnings.showwarning = lambda message, *_args, **_kwargs: console.warn(str(message))
+    try:
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+            raise KeyboardInterrupt
+        return code if isinstance(code, int) else 0
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.TyperException as wrong:
+        context = getattr(wrong, "ctx", None)
+        if type(wrong).__name__ == "NoArgsIsHelpError":
+            console.say(wrong.format_message())
+            return 2
+        console.fail(f"{wrong.format_message()} (see `{context.command_path if context else 'purerec'} --help`)")
+        return 2
+    except PurerecError as error:
+        console.fail(error.at_command_line)
+        return 2
+    except console.Interrupted as stop:
+        if str(stop):
+            console.err.print(str(stop))
+        return INTERRUPTED
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except MemoryError:
+        console.fail("out of memory; lower --memory-mb, or use fewer users, items or dimensions")
+        return 1
+    except OutputError:
+        raise
+    except Exception as error:
+        if os.environ.get("PUREREC_TRACEBACK"):
+            raise
+        console.fail(f"internal error: {type(error).__name__}: {error} (PUREREC_TRACEBACK=1 shows where)")
+        return 1
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+) -> None:
+    if show:
+        console.say(f"purerec {__version__}")
+        raise typer.Exit

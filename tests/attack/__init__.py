@@ -1,0 +1,1 @@
+"""Attempts to break it, as somebody would who wants to."""
