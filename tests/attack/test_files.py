@@ -171,6 +171,16 @@ def test_no_input_is_an_output(run, csv, model, tmp_path):
         assert everything(tmp_path) == before, command
 
 
+def test_folders_that_are_added_to_may_hold_other_outputs(tmp_path):
+    place, out = tmp_path / "place", tmp_path / "place" / "m"
+    out.mkdir(parents=True)
+    check_outputs({"--out": out, "--tensorboard": place}, {}, shared=("--tensorboard",))
+    for inside in (out, out / "board"):
+        with pytest.raises(ConfigError, match="--tensorboard"):
+            check_outputs({"--out": out, "--tensorboard": inside}, {}, shared=("--tensorboard",))
+    check_outputs({"--out": out}, {"DIR": out})  # of the same kind, it may be replaced
+
+
 def test_devices_can_be_written_to_by_all(tmp_path):
     check_outputs({"--json": "/dev/null", "--log": "/dev/null"}, {"DATA": "/dev/null"})
     check_outputs({"--json": tmp_path / "a", "--log": None}, {"DATA": tmp_path / "b", "DIR": None})

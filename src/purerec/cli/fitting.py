@@ -84,7 +84,7 @@ def fit(
     checkpoint = out.with_name(out.name + ".checkpoint")
     check_target(out, kind="model")  # before the work, not after
     check_target(checkpoint, kind=CHECKPOINT)
-    check_outputs({"--log": log, "--tensorboard": tensorboard, "the checkpoint": checkpoint}, {})
+    check_outputs({"--log": log, "the checkpoint": checkpoint}, {})
     recommender = make_model(model, **settings_of(set_, settings, model))
     data_log = reading.load(data)
     parts = None if split is None else holding_out.split(data_log, split)

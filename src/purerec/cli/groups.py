@@ -146,7 +146,8 @@ def _check_paths(given: dict[str, Any]) -> None:
     if any(path is not None for path in outputs.values()):
         from purerec.storage import check_outputs
 
-        check_outputs(outputs, {label: given.get(name) for name, label in _INPUTS.items()})
+        inputs = {label: given.get(name) for name, label in _INPUTS.items()}
+        check_outputs(outputs, inputs, shared=("--tensorboard",))
 
 
 def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:

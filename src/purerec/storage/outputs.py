@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from purerec.errors import ConfigError
@@ -12,22 +12,25 @@ from purerec.storage.files import is_written_through
 from purerec.storage.paths import AnyPath, followed, status
 
 
-def check_outputs(outputs: Mapping[str, AnyPath | None], inputs: Mapping[str, AnyPath | None]) -> None:
+def check_outputs(
+    outputs: Mapping[str, AnyPath | None], inputs: Mapping[str, AnyPath | None], *, shared: Collection[str] = ()
+) -> None:
     """An error if an output is an input or another output, by whatever name, or lies in a folder that is one.
 
-    Keys are what the person calls them, such as --log. Of two folders, one may replace the other: whether it is of
-    the same kind is looked at when it is written. Devices and pipes can be written to by all.
+    Keys are what the person calls them, such as --log. A folder may replace one that is read: whether it is of the
+    same kind is looked at when it is written. Devices and pipes can be written to by all. Outputs in `shared` are
+    folders that are added to, not replaced, so that others may lie in them.
     """
     given = {name: path for name, path in outputs.items() if path is not None}
     read = {name: path for name, path in inputs.items() if path is not None and status(path) is not None}
     for number, (name, path) in enumerate(given.items()):
         others = read | dict(list(given.items())[:number])
         for other, taken in others.items():
-            if _is_same(path, taken) and not (_is_folder(path) and _is_folder(taken)):
+            if _is_same(path, taken) and not (other in read and _is_folder(path)):
                 raise ConfigError(f"{name} {path} is {other} itself and would overwrite it; choose another path")
-            if _is_inside(path, taken) and (_is_folder(taken) or other in given):
+            if other not in shared and _is_inside(path, taken):
                 raise ConfigError(f"{name} {path} is inside {other} {taken}; choose a path outside of it")
-            if other in given and _is_inside(taken, path):
+            if other in given and name not in shared and _is_inside(taken, path):
                 raise ConfigError(f"{other} {taken} is inside {name} {path}; choose a path outside of it")
 
 
