@@ -51,6 +51,11 @@ def test_other_folders_and_files_are_left_alone(tmp_path):
     assert (tmp_path / "docs" / "thesis.txt").read_text() == "years"
 
 
+def test_who_may_read_the_folder_may_read_all_of_it(tmp_path):
+    folder = save(tmp_path / "m")
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
+
+
 def test_a_failure_half_way_leaves_the_old_folder(tmp_path, monkeypatch):
     save(tmp_path / "m", n=1)
 
