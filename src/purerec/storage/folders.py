@@ -66,6 +66,7 @@ def _write_tensors(path: Path, tensors: Mapping[str, Array]) -> str:
         save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, path)
     except SafetensorError as error:
         raise OSError(str(error)) from None
+    path.chmod(0o666 & ~umask())  # safetensors keeps its files to their owner
     with path.open("rb+") as file:
         os.fsync(file.fileno())
         return hashlib.file_digest(file, "sha256").hexdigest()
