@@ -49,8 +49,9 @@ def test_public_names():
 
 LAYERS = [
     {"errors", "randomness", "memory"},
-    {"vocabulary", "interactions", "sniffing", "compiled"},
+    {"vocabulary", "interactions", "indices", "contents", "sniffing", "compiled"},
     {
+        "delimited",
         "checking",
         "reading",
         "writing",
