@@ -174,6 +174,7 @@ def test_nnpu_boundary_counts_as_sound() -> None:
     phi = np.array([0.0])  # R_u^- = log 2, and prior R_p^- = log 2 with a prior of 1
     assert risks.negative_risk(phi, phi, 1.0) == 0.0
     assert risks.nnpu_step_objective(phi, phi, 1.0) == risks.pu_risk(phi, phi, 1.0)
+    assert risks.nnpu_gradient(phi, phi, 1.0) == risks.pu_gradient(phi, phi, 1.0)
 
 
 # --- the limit of a small prior

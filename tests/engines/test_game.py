@@ -21,9 +21,12 @@ ENGINES = {"cpu": CpuEngine, "torch": TorchEngine}
 both_engines = pytest.mark.parametrize("name", ENGINES)
 
 
+SEEN = np.random.default_rng(1).random((N_USERS, N_ITEMS)) < 0.3
+N_POSITIVES = int(SEEN.sum())
+
+
 def engine(name: str, seed: int = 0, params: Params | None = None, **settings: Any) -> Engine:
-    seen = np.random.default_rng(1).random((N_USERS, N_ITEMS)) < 0.3
-    indptr, indices = np.concatenate([[0], np.cumsum(seen.sum(1))]), np.nonzero(seen)[1].astype(np.int32)
+    indptr, indices = np.concatenate([[0], np.cumsum(SEEN.sum(1))]), np.nonzero(SEEN)[1].astype(np.int32)
     return ENGINES[name](indptr, indices, N_ITEMS, GameSettings(**settings), seed=seed, params=params)
 
 
@@ -93,6 +96,28 @@ def test_generators_take_as_many_steps_of_adam_as_they_are_told(name: str, steps
         np.testing.assert_array_equal(end[of_d], start[of_d])
     played.train_generators(learning_rate=0.01, steps=2)  # and goes on from there
     np.testing.assert_allclose(played.parameters()["item_gen.b2"], 0.01 * (steps + 2), rtol=1e-3)
+
+
+@both_engines
+def test_the_discriminator_takes_a_step_of_adam_for_every_batch(name: str) -> None:
+    """Where D is near zero, positives pull at the bias with the same force of one in every step."""
+    params, settings = constant_pull(unlabeled_per_epoch=50)
+    played = engine(name, params=params, **settings)
+    n_batches = math.ceil(N_POSITIVES / 8)
+    for epoch in (1, 2):
+        played.train_discriminator(learning_rate=0.01)
+        assert played.parameters()["bias"][0] + 40 == pytest.approx(0.01 * n_batches * epoch, rel=0.01)
+
+
+@both_engines
+@pytest.mark.parametrize(("generators", "sides"), [("none", 0), ("item", 1), ("user", 1), ("both", 2)])
+def test_an_epoch_shows_positives_unlabeled_pairs_and_their_share_of_fakes(
+    name: str, generators: str, sides: int
+) -> None:
+    settings = {"dim": 4, "generators": generators, "fake_ratio": 0.25, "unlabeled_per_epoch": 80}
+    played = engine(name, batch_size=1000, **settings)
+    assert played.train_discriminator(learning_rate=0.01).samples == N_POSITIVES + 80 + 20 * sides
+    assert played.train_discriminator(learning_rate=0.01, use_fakes=False).samples == N_POSITIVES + 80
 
 
 @both_engines

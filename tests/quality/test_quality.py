@@ -59,3 +59,15 @@ def test_the_file_is_about_all_models_and_enough_seeds() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_a_model_reaches_what_it_was_measured_to_reach(case: str, quality) -> None:
     assert_in_band(quality(case), MEASURED["models"][case])
+
+
+def test_the_non_negative_clamp_is_idle_then_helps_then_hurts(parts: pr.Split) -> None:
+    """What theory.md and the setting say of nnPU; bit for bit idle at a prior of 0.01."""
+
+    def found(prior: float, non_negative: bool) -> float:
+        model = pr.PUGMF(prior=prior, non_negative=non_negative).fit(parts.train, seed=0)
+        return pr.evaluate(model, parts, metrics=(METRIC,)).metrics[METRIC]
+
+    assert found(0.01, True) == found(0.01, False)
+    assert found(0.05, True) > found(0.05, False) + 0.004
+    assert found(0.2, True) < found(0.2, False) - 0.02
