@@ -48,7 +48,7 @@ def test_public_names():
 
 
 LAYERS = [
-    {"errors", "randomness", "memory"},
+    {"errors", "randomness", "memory", "streams"},
     {"vocabulary", "interactions", "indices", "contents", "sniffing", "compiled"},
     {
         "delimited",
