@@ -21,17 +21,20 @@ def into_item_space(vector, relation):
     return vector if relation is None else vector * relation if relation.ndim == 1 else vector @ relation
 
 
-def logistic(n, dim, *, own, relation=None, free_bias=False, kappa=1.0, by_popularity=False):
+def logistic(n, dim, *, own, relation=None, free_bias=False, kappa=1.0, by_popularity=False, prior=1e-3, shift=-7.0):
     items, bias = catalogue(n, dim)
     draw = np.exp(bias.astype(float)) if by_popularity else np.ones(n)
     draw /= draw.sum()
-    prior = 1e-3
     risk = Risk((1 - prior) / prior if own else 1 / prior, own, 0.1, lambda _: kappa)
     people = np.random.default_rng(1).normal(0, 0.5, (50, dim + free_bias))
-    folding = LogisticFolding(items, bias - 7, risk, draw=draw, people=people, relation=relation, free_bias=free_bias)
+    folding = LogisticFolding(
+        items, bias + np.float32(shift), risk, draw=draw, people=people, relation=relation, free_bias=free_bias
+    )
 
     def logits(e):
-        return items.astype(float) @ into_item_space(e[:dim], relation) + (bias - 7) + (e[dim] if free_bias else 0)
+        return (
+            items.astype(float) @ into_item_space(e[:dim], relation) + (bias + shift) + (e[dim] if free_bias else 0)
+        )
 
     def value(e):
         """The risk of the docstring, term by term."""
@@ -49,6 +52,7 @@ def logistic(n, dim, *, own, relation=None, free_bias=False, kappa=1.0, by_popul
 CASES = {
     "pu": {"own": 0.0},
     "pn": {"own": 1.0},
+    "pn of items that are liked": {"own": 1.0, "prior": 0.3, "shift": 0.5},
     "a bias of the person": {"own": 0.0, "free_bias": True},
     "pn with a bias": {"own": 1.0, "free_bias": True},
     "gmf": {"own": 0.0, "relation": np.array([0.5, 2, -1, 1], np.float32)},
