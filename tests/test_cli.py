@@ -30,9 +30,8 @@ def model(clicks, tmp_path_factory):
     return folder
 
 
-def test_itempop_on_ml_100k_is_the_papers_row(data_dir):
-    env = {"PUREREC_DATA": str(data_dir)}
-    done = purerec("evaluate", "ml-100k", "--split", "u1", "--model", "itempop", "--json", "-", env=env, check=0)
+def test_itempop_on_ml_100k_is_the_papers_row(ml_100k):
+    done = purerec("evaluate", "ml-100k", "--split", "u1", "--model", "itempop", "--json", "-", check=0)
     found = json.loads(done.stdout)
     values = [round(v, 4) for v in found["metrics"].values()]
     assert list(found["metrics"]) == ["P@3", "P@5", "P@10", "NDCG@3", "NDCG@5", "NDCG@10", "MAP", "MRR"]

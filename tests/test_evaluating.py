@@ -358,9 +358,9 @@ def log_of(rows: np.ndarray) -> Interactions:
     return Interactions.from_columns(rows[:, 0], rows[:, 1], rating=rows[:, 2].astype(np.float32), positive_rating=4)
 
 
-def test_popularity_on_ml_100k(data_dir: Path) -> None:
+def test_popularity_on_ml_100k(ml_100k: Interactions) -> None:
     """Which numbers of the paper's ItemPop row of Table 2 are ours, as docs/evaluation.md tells."""
-    log = log_of(ratings(data_dir / "ml-100k" / "u.data", "\t"))
+    log = ml_100k
     is_test = np.arange(len(log)) < 20_000
     split = Split(log.subset(~is_test), None, log.subset(is_test))
     popularity = split.train.positives.item_counts.astype(np.float32)

@@ -177,10 +177,12 @@ def test_bad_positives_are_refused() -> None:
         UnlabeledSampler([0, 1], [3], 3)
     with pytest.raises(DataError, match="without repeats"):
         UnlabeledSampler([0, 2], [1, 1], 3)
-    with pytest.raises(DataError, match=r"range\(1\)"):
+    with pytest.raises(DataError, match="from 0 to 0, not 1"):
         UnlabeledSampler([0, 1], [1], 3).items_for([1], seed=0)
-    with pytest.raises(DataError, match="one dimension"):
+    with pytest.raises(DataError, match="a flat list"):
         UnlabeledSampler([0, 1], [1], 3).items_for([[0]], seed=0)
+    with pytest.raises(DataError, match="whole numbers"):
+        UnlabeledSampler([0, 1], [1], 3).items_for([0.5], seed=0)
     with pytest.raises(ConfigError, match="full_users"):
         UnlabeledSampler([0, 1], [1], 3, full_users="ignore")  # type: ignore[arg-type]
     assert UnlabeledSampler([0, 0, 2, 2, 3], [0, 2, 1], 3).n_unobserved == 9

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from purerec.errors import SplitError, StoreError
 from purerec.interactions import Interactions
-from purerec.reading import read
 from purerec.splitting import Split, load_split, save_split, split
 
 
@@ -91,8 +90,8 @@ def test_only_positives_can_be_held_out():
     assert parts.train.rating.min() == 1
 
 
-def test_official_is_by_row_order(data_dir):
-    data = read(data_dir / "ml-100k" / "u.data", positive_rating=4, name="ml-100k")
+def test_official_is_by_row_order(ml_100k):
+    data = ml_100k
     parts = split(data, "u1")
     assert len(parts.test) == 20_000
     assert (np.diff(parts.test.positives.indptr) > 0).sum() == 456

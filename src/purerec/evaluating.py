@@ -195,7 +195,11 @@ def _check(protocol: str, on: str, metrics: list[Metric], pool: int, repetitions
         raise ConfigError("no metric was asked for; leave `metrics` out for the usual ones")
     for metric in metrics:
         if metric.needs_lists and protocol != "exact":
-            raise ConfigError(f"{metric.name} is about lists of all items; ask for it with protocol='exact'")
+            raise ConfigError(
+                f"{metric.name} is about lists of all items",
+                "ask for it with protocol='exact'",
+                command="ask for it with --protocol exact",
+            )
     for name, value in (("pool", pool), ("repetitions", repetitions)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from purerec.compiled import Scalar, kernel
 from purerec.drawing import I32, I64, U64, Tables, bloom_place, draw_items, draw_pairs, draw_popular_items
 from purerec.errors import ConfigError, DataError
+from purerec.indices import indices_of
 from purerec.randomness import key64
 
 FullUsers = Literal["error", "skip"]
@@ -98,11 +99,7 @@ class UnlabeledSampler:
         return users, items
 
     def _for_users(self, draw: Any, user_idx: npt.ArrayLike, seed: int, counter: int) -> I32:
-        users = np.ascontiguousarray(user_idx, dtype=np.int32)
-        if users.ndim != 1:
-            raise DataError(f"user_idx must have one dimension, not {users.ndim}")
-        if users.size and (users.min() < 0 or users.max() >= self.tables.n_users):
-            raise DataError(f"user_idx must lie in range({self.tables.n_users})")
+        users = indices_of(user_idx, self.tables.n_users, "user").astype(np.int32)
         items = np.empty(users.size, np.int32)
         draw(self.tables, users, users.size, key64(seed, "sampling"), np.uint64(counter), items)
         if self.full_users == "error" and items.size and items.min() < 0:

@@ -33,8 +33,9 @@ from purerec.models import REGISTRY, make_model
 from purerec.splitting import Split
 from purerec.splitting import split as make_split
 
-_HEAD = """\
-# Settings found by `purerec tune`: chosen on validation folds of the train part, and checked on fresh ones.
+_MARKER = "# Settings found by `purerec tune`"
+_HEAD = f"""\
+{_MARKER}: chosen on validation folds of the train part, and checked on fresh ones.
 # Use them with: purerec fit DATA --model NAME --settings THIS_FILE
 """
 
@@ -133,6 +134,13 @@ def _content(path: Path) -> dict[str, Any]:
     ):
         raise ConfigError(f"{path} has no settings under [models.NAME], where `purerec tune --out` writes them")
     return content
+
+
+def check_target(path: Path) -> None:
+    """Whether settings may be written here; to be asked before the search. Only a settings file is ever replaced."""
+    storage.check_file(path, makes_folders=True)
+    if path.is_file() and path.stat().st_size and not path.read_bytes().startswith(_MARKER.encode()):
+        raise ConfigError(f"{path} is not a settings file and is left as it is; choose another name")
 
 
 def write_settings(path: Path, facts: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Path:

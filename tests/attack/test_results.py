@@ -121,11 +121,29 @@ def test_the_next_step_after_a_fit_can_be_typed_as_it_stands(tmp_path):
     assert "ann; 0" in purerec(*shlex.split(step), check=0).stdout
 
 
-def test_tuned_settings_are_not_for_every_split(data_dir):
+def test_tuned_settings_are_not_for_every_split(ml_100k):
     refused = purerec("compare", "ml-100k", "--split", "u2", "--tuned", "--models", "itempop", "--seeds", 1, check=2)
     assert "was searched on 20,000 of the 20,000 rows of this test part" in " ".join(refused.stderr.split())
     done = purerec("compare", "ml-100k", "--split", "u1", "--tuned", "--models", "itempop", "--seeds", 1, check=0)
     assert "inflated" not in done.stderr
+
+
+def test_what_cannot_be_written_is_said_before_the_search(clicks, tmp_path):
+    need("optuna")
+    foreign = tmp_path / "pyproject.toml"
+    foreign.write_text("[project]\n")
+    args = ["tune", clicks, *READING, "--model", "itemknn", "--trials", 1]
+    for wrong, says in (
+        (["--out", foreign], "is not a settings file and is left as it is"),
+        (["--out", tmp_path], "is a folder"),
+        (["--json", foreign / "x.json"], "cannot write"),
+    ):
+        done = purerec(*args, *wrong, check=2)
+        assert says in " ".join(done.stderr.split())
+        assert "trial" not in done.stderr
+    assert foreign.read_text() == "[project]\n"
+    for _ in range(2):  # a settings file of ours is replaced
+        purerec(*args, "--out", tmp_path / "new" / "tuned.toml", check=0)
 
 
 # ---------------------------------------------------------------------- two at once

@@ -106,13 +106,11 @@ def serve() -> Iterator[Callable[..., Service]]:
 
 
 @pytest.fixture(scope="session")
-def movies_folder(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def movies_folder(ml_100k: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """PURE on ML-100k: a few epochs, which is enough to recommend films, with curve and metrics."""
     import purerec as pr
 
-    # Not through the fixture for environments: the session's fixtures are older than it.
-    os.environ.setdefault("PUREREC_DATA", str(data_dir))
-    split = pr.split(pr.load("ml-100k"), how="official")
+    split = pr.split(ml_100k, how="official")
     model = pr.PURE(epochs=12, pretrain_epochs=8).fit(split.full_train, seed=0)
     return model.save(tmp_path_factory.mktemp("movies") / "model", metrics=pr.evaluate(model, split).metrics)
 

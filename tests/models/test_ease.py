@@ -149,8 +149,8 @@ def test_somebody_without_positives_gets_popular_items():
     np.testing.assert_array_equal(EASE().fit(data).score([2])[0], data.positives.item_counts)
 
 
-def test_the_row_of_ml_100k(data_dir):
-    parts = pr.split(pr.read(data_dir / "ml-100k" / "u.data", positive_rating=4, name="ml-100k"), "u1", valid=False)
+def test_the_row_of_ml_100k(ml_100k):
+    parts = pr.split(ml_100k, "u1", valid=False)
     found = pr.evaluate(EASE(regularization=500).fit(parts.train), parts).metrics
     assert [round(found[name], 4) for name in ("P@5", "NDCG@5", "MAP", "MRR")] == [0.4167, 0.4572, 0.2837, 0.6835]
 

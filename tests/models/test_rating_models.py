@@ -192,14 +192,8 @@ def test_a_fit_that_runs_away_is_told(name):
 
 
 @pytest.fixture(scope="module")
-def u1(data_dir_of_module):
-    log = pr.read(data_dir_of_module / "ml-100k" / "u.data", positive_rating=4, name="ml-100k")
-    return pr.split(log, "u1", valid=False)
-
-
-@pytest.fixture(scope="module")
-def data_dir_of_module(request):
-    return request.getfixturevalue("data_dir")
+def u1(ml_100k):
+    return pr.split(ml_100k, "u1", valid=False)
 
 
 PEERS = {

@@ -8,7 +8,6 @@ real gain is measured anew, and anything else that good is a leak.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,10 +23,8 @@ LEAST = 0.0005
 
 
 @pytest.fixture(scope="module")
-def parts(data_dir: Path) -> pr.Split:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PUREREC_DATA", str(data_dir))
-        return validation_part(pr.load("ml-100k", offline=True))
+def parts(ml_100k: pr.Interactions) -> pr.Split:
+    return validation_part(ml_100k)
 
 
 @pytest.fixture(scope="module")

@@ -144,10 +144,12 @@ def _check_paths(given: dict[str, Any]) -> None:
     """No command may overwrite what it reads, or write two things to one place."""
     outputs = {label: given.get(name) for name, label in _OUTPUTS.items() if given.get(name) != "-"}
     if any(path is not None for path in outputs.values()):
-        from purerec.storage import check_outputs
+        from purerec.storage import check_file, check_outputs
 
         inputs = {label: given.get(name) for name, label in _INPUTS.items()}
         check_outputs(outputs, inputs, shared=("--tensorboard",))
+        if outputs["--json"] is not None:
+            check_file(outputs["--json"], makes_folders=True)  # before the work, not after
 
 
 def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:

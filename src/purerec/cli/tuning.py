@@ -67,11 +67,13 @@ def tune(
     """
     from purerec.judging import Task
     from purerec.studies import need_optuna
-    from purerec.tuned import check_searched, read_settings, searched, write_settings
+    from purerec.tuned import check_searched, check_target, read_settings, searched, write_settings
     from purerec.tuning import Budget
     from purerec.tuning import tune as search
 
     need_optuna()
+    if out is not None:
+        check_target(out)
     fixed = settings_of_each(_names(model), set_)
     also = read_settings(settings) if settings is not None else {}
     budget = Budget(trials, minutes)
@@ -111,7 +113,7 @@ def tune(
         except PurerecError as error:
             if len(fixed) == 1 or isinstance(error, ConfigError | StoreError):
                 raise
-            console.warn(f"{name} is left out: {error}")
+            console.warn(f"{name} is left out: {error.at_command_line}")
             continue
         if out is not None:
             write_settings(out, facts, {n: result.entry() for n, result in found.items()})

@@ -16,7 +16,7 @@ else, never an input, and writes through to whatever is not a regular file. What
 until it is complete, so that a reader never sees half of it, whatever happens to the writer.
 """
 
-from purerec.storage.files import open_output, write_file
+from purerec.storage.files import check_file, open_output, write_file
 from purerec.storage.folders import (
     Stored,
     check_target,
@@ -52,6 +52,7 @@ __all__ = [
     "Stored",
     "Tensors",
     "check_csr",
+    "check_file",
     "check_layout",
     "check_outputs",
     "check_target",

@@ -32,12 +32,15 @@ def write_file(path: AnyPath, content: str | bytes) -> Path:
     return target
 
 
-def check_file(path: AnyPath) -> None:
+def check_file(path: AnyPath, *, makes_folders: bool = False) -> None:
     """Whether a file can be written here; to be asked before the work is done."""
     found = _writable(path)
     if found is None or stat.S_ISREG(found.st_mode):
+        place = followed(path).parent
+        while makes_folders and status(place) is None:
+            place = place.parent
         try:
-            with temporary_file(followed(path).parent):
+            with temporary_file(place):
                 return
         except OSError as error:
             raise StoreError(f"cannot write {path}: {why(error)}") from None
