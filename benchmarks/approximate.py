@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.exporting import Dots, make_index, search_graph, vectors
-from purerec.ranking import top_k
+from purerec.output.vectors import Dots, make_index, search_graph, vectors
+from purerec.ranking.ranks import top_k
 
 F32 = npt.NDArray[np.float32]
 QUERIES, K, ONES = 2_000, 10, 50
@@ -29,8 +29,8 @@ GROUPS, DIM = 200, 64
 
 
 def of_data(name: str) -> tuple[F32, F32]:
-    from purerec import catalog
-    from purerec.models import make_model
+    from purerec.data import catalog
+    from purerec.models.registry import make_model
 
     return vectors(make_model("ials").fit(catalog.load(name), seed=0))
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from purerec.engines.negatives import RULES
-from purerec.engines.pairwise import PairwiseEngine, PairwiseSettings
-from purerec.interactions import Csr
+from purerec.data.interactions import Csr
+from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
+from purerec.sampling.dynamic import RULES
 from sampling import random_positives
 from training import implicit_bpr
 

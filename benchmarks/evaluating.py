@@ -27,12 +27,12 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from purerec.evaluating import evaluate
-from purerec.interactions import Interactions
-from purerec.ranking import ranks, top_k
-from purerec.scoring import Factors
-from purerec.splitting import Split
-from purerec.vocabulary import Vocabulary
+from purerec.data.interactions import Interactions
+from purerec.data.splits import Split
+from purerec.data.vocabulary import Vocabulary
+from purerec.evaluation.protocols import evaluate
+from purerec.ranking.ranks import ranks, top_k
+from purerec.ranking.scorers import Factors
 
 F32 = npt.NDArray[np.float32]
 SIZES = {"ml-1m": (6_040, 3_706, 8, 10), "yelp": (25_677, 25_815, 16, 5)}

@@ -18,7 +18,7 @@ import numpy as np
 
 import purerec as pr
 from purerec.memory import Peak
-from purerec.models import REGISTRY
+from purerec.models.registry import REGISTRY
 
 SPLITS: dict[str, dict[str, Any]] = {
     "ml-100k": {"how": "official"},

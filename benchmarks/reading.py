@@ -25,7 +25,7 @@ from purerec.errors import FetchError
 
 
 def small(folder: Path) -> dict[str, float]:
-    from purerec import catalog
+    from purerec.data import catalog
 
     path = catalog.fetch("ml-1m") / "ratings.dat"
     copy = folder / "ratings.tsv"
@@ -55,7 +55,7 @@ if what == "polars":
     stages = {"read": time.perf_counter() - start}
 else:
     import purerec as pr
-    from purerec.models import make_model
+    from purerec.models.registry import make_model
     data = pr.read(path); read = time.perf_counter()
     data.positives; index = time.perf_counter()
     split = pr.split(data, "ratio"); parted = time.perf_counter()

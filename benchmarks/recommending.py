@@ -28,10 +28,10 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from purerec.interactions import Csr, Interactions
-from purerec.models import make_model
-from purerec.models.base import Recommender
-from purerec.vocabulary import Vocabulary
+from purerec.data.interactions import Csr, Interactions
+from purerec.data.vocabulary import Vocabulary
+from purerec.models.contract.recommender import Recommender
+from purerec.models.registry import make_model
 
 F32 = npt.NDArray[np.float32]
 K = 10

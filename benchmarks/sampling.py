@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from purerec.sampling import UnlabeledSampler
+from purerec.sampling.unlabeled import UnlabeledSampler
 
 SIZES = ((943, 1682, 44_000), (6040, 3706, 575_000), (25_677, 25_815, 467_000))
 

@@ -22,8 +22,8 @@ import scipy.sparse
 import torch
 from threadpoolctl import threadpool_limits
 
-from purerec.engines.cpu import CpuEngine
-from purerec.engines.game import GameSettings
+from purerec.engines.pure.cpu.engine import CpuEngine
+from purerec.engines.pure.spec import GameSettings
 from sampling import random_positives
 
 SIZES = (  # users, items, positives, dim, batch
@@ -108,8 +108,8 @@ def torch_loop(indptr: Any, indices: Any, n_items: int, dim: int, batch: int, *,
 
 def torch_engine(indptr: Any, indices: Any, n_items: int, dim: int, batch: int) -> float:
     """Our readable engine, on steps that are given to it: its own sampling is not counted."""
-    from purerec.engines.game import Batch
-    from purerec.engines.torch_engine import TorchEngine
+    from purerec.engines.pure.spec import Batch
+    from purerec.engines.pure.torch.engine import TorchEngine
 
     settings = GameSettings(dim=dim, batch_size=batch, unlabeled_per_epoch=len(indices))
     engine = TorchEngine(indptr, indices, n_items, settings, seed=0)

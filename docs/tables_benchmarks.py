@@ -6,7 +6,7 @@ from statistics import mean, stdev
 
 from tables import markdown, result, short, table
 
-from purerec.serving.settings import Limits
+from purerec.serving.process.settings import Limits
 
 
 @table

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 
 from tables import ROOT, markdown, result, short, table
 
-from purerec.experiments import paper_row
+from purerec.paper.printed import paper_row
 
 
 def compared(name: str, *, beside_paper: bool) -> str:

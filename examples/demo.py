@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import purerec as pr
-from purerec import console
-from purerec.experiments import paper_row
-from purerec.reporting.fit import fit_report
+from purerec.output import console
+from purerec.output.report import fit_report
+from purerec.paper.printed import paper_row
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
+from purerec.data.interactions import Interactions
 from purerec.errors import FetchError
-from purerec.interactions import Interactions
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,7 +38,7 @@ if "PUREREC_DATA" not in os.environ and SHARED.is_dir():
 @pytest.fixture(scope="session")
 def ml_100k() -> Interactions:
     """ML-100k as anybody gets it: a local folder, the cache, or the package registry. Commands then find it, too."""
-    from purerec.catalog import load
+    from purerec.data.catalog import load
 
     try:
         return load("ml-100k")

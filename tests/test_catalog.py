@@ -24,10 +24,10 @@ from typing import Any
 import pytest
 
 from conftest import lacking
-from purerec import catalog, downloading
-from purerec.catalog import CATALOG, Archive, Entry, File, Layout, Wheel
+from purerec.data import catalog, download
+from purerec.data.catalog import CATALOG, Archive, Entry, File, Layout, Wheel
+from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError, DataError, FetchError
-from purerec.interactions import Interactions
 
 RATINGS = b"1\t10\t5\t100\n1\t20\t3\t101\n2\t10\t4\t102\n2\t10\t2\t103\n"
 TITLES = b"10\tTen (1910)\n20\tTwenty\n"
@@ -269,7 +269,7 @@ def test_only_the_world_has_parameters() -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, purerec.catalog; print([m for m in ('numba', 'torch', 'pandas') if m in sys.modules])"
+    code = "import sys, purerec.data.catalog; print([m for m in ('numba', 'torch', 'pandas') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
@@ -428,13 +428,13 @@ def test_too_large_or_broken_off(server: Server, with_toy: Any, own_cache: Path)
 
 
 def test_a_stalled_server_is_given_up(server: Server, with_toy: Any, own_cache: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(downloading, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(download, "_TIMEOUT_S", 0.2)
     with_toy(toy(zip_at(server)))
     server.stall_after, server.stall_s = 40, 0.6
     with pytest.raises(FetchError, match="timed out"):
         catalog.fetch("toy", progress=False)
-    monkeypatch.setattr(downloading, "_TIMEOUT_S", 10.0)
-    monkeypatch.setattr(downloading, "_DOWNLOAD_LIMIT_S", 0.0)
+    monkeypatch.setattr(download, "_TIMEOUT_S", 10.0)
+    monkeypatch.setattr(download, "_DOWNLOAD_LIMIT_S", 0.0)
     server.stall_s = 0.0
     with pytest.raises(FetchError, match="took more than 0 s"):
         catalog.fetch("toy", progress=False)
@@ -579,8 +579,8 @@ def test_pip_that_cannot_run(with_toy: Any, monkeypatch: pytest.MonkeyPatch, tmp
 def start(server: Server) -> subprocess.Popen[str]:
     """Another process that fetches the toy data set into the same cache."""
     code = textwrap.dedent(f"""
-        from purerec import catalog
-        from purerec.catalog import Archive, CATALOG, Entry, File, Layout
+        from purerec.data import catalog
+        from purerec.data.catalog import Archive, CATALOG, Entry, File, Layout
         titles = File("titles.tsv", {sha256(TITLES)!r}, 1000)
         layout = Layout(File("toy.tsv", {sha256(RATINGS)!r}, 1000), (titles,))
         members = (("toy/titles.tsv", "titles.tsv"), ("toy/toy.tsv", "toy.tsv"))

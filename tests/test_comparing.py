@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from purerec.comparing import bootstrap_interval, compare, holm, paired_t_test
 from purerec.errors import ConfigError, DataError
-from purerec.evaluating import Evaluation
+from purerec.evaluation.protocols import Evaluation
+from purerec.evaluation.significance import bootstrap_interval, compare, holm, paired_t_test
 
 
 def evaluation(values: Any, **changes: Any) -> Evaluation:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import purerec
-from purerec import compiled
+from purerec.jit import decorator
 
 SOURCES = sorted(Path(purerec.__file__).parent.rglob("*.py"))
 
@@ -21,7 +21,7 @@ TOY = {
     "lowest": """
         from llvmlite import ir
         from numba import types
-        from purerec.compiled import intrinsic, kernel
+        from purerec.jit.decorator import intrinsic, kernel
         @intrinsic
         def add(typingctx, a, b):
             def codegen(context, builder, signature, args):
@@ -29,7 +29,7 @@ TOY = {
             return types.int64(types.int64, types.int64), codegen
         """,
     "helper": """
-        from purerec.compiled import kernel
+        from purerec.jit.decorator import kernel
         from toy.constants import SHIFT
         from toy import lowest
         add = lowest.add
@@ -38,7 +38,7 @@ TOY = {
             return add(x, x) + SHIFT
         """,
     "caller": """
-        from purerec.compiled import kernel
+        from purerec.jit.decorator import kernel
         from toy.helper import double
         @kernel()
         def twice(x):
@@ -110,14 +110,14 @@ def imports_by_syntax(file: Path) -> set[Path]:
 
 
 def test_no_import_is_missed() -> None:
-    assert {file: missed for file in SOURCES if (missed := imports_by_syntax(file) - compiled.imported(file))} == {}
+    assert {file: missed for file in SOURCES if (missed := imports_by_syntax(file) - decorator.imported(file))} == {}
 
 
 def test_what_a_discriminator_kernel_is_made_of_is_found() -> None:
     """The two that lists by hand had forgotten: prefetching in `drawing`, and the lanes of a vector."""
     engines = Path(purerec.__file__).parent / "engines"
-    assert engines.parent / "drawing.py" in compiled.imported(engines / "cpu_rows.py")
-    assert engines / "vectors.py" in compiled.imported(engines / "cpu_kernels.py")
+    assert engines.parent / "drawing.py" in decorator.imported(engines / "cpu_rows.py")
+    assert engines / "vectors.py" in decorator.imported(engines / "cpu_kernels.py")
 
 
 @pytest.mark.slow
@@ -135,9 +135,9 @@ def test_without_a_folder_for_the_cache(monkeypatch: pytest.MonkeyPatch) -> None
     def no_folder(function: object) -> object:
         raise RuntimeError("cannot cache function: no locator available")
 
-    monkeypatch.setattr(compiled, "FunctionCache", no_folder)
+    monkeypatch.setattr(decorator, "FunctionCache", no_folder)
 
-    @compiled.kernel()
+    @decorator.kernel()
     def add_one(x: int) -> int:
         return x + 1
 

@@ -12,15 +12,15 @@ import pytest
 
 import purerec as pr
 from conftest import need
+from purerec.data.interactions import Csr, Interactions
+from purerec.data.splits import Split
+from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError, NotFittedError
-from purerec.evaluating import draw_pools, evaluate, repeat_positives
-from purerec.experiments import paper_row
-from purerec.interactions import Csr, Interactions
-from purerec.metrics import DEFAULT_METRICS
-from purerec.ranking import Ranks
-from purerec.scoring import Factors
-from purerec.splitting import Split
-from purerec.vocabulary import Vocabulary
+from purerec.evaluation.metrics import DEFAULT_METRICS
+from purerec.evaluation.protocols import draw_pools, evaluate, repeat_positives
+from purerec.paper.printed import paper_row
+from purerec.ranking.ranks import Ranks
+from purerec.ranking.scorers import Factors
 
 
 @dataclass

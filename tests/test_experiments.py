@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 
 import purerec as pr
-from purerec import experiments, reproducing
 from purerec.errors import ConfigError, DataError, DivergedError, PurerecError
-from purerec.experiments import Plan, RunStore, compare_models
-from purerec.metrics import DEFAULT_METRICS
-from purerec.tuned import tuned_settings
+from purerec.evaluation.metrics import DEFAULT_METRICS
+from purerec.experiments import reproduce, run
+from purerec.experiments.run import Plan, RunStore, compare_models
+from purerec.paper import printed
+from purerec.tuning.settings_file import tuned_settings
 
 
 def parts():
@@ -31,8 +32,8 @@ def test_a_comparison_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         compare_models(split, PLANS, seeds=2, baseline="itempop", metric="NDCG@10", store=store, tell=stop)
     runs = []
-    real = experiments.run
-    monkeypatch.setattr(experiments, "run", lambda *a, **k: runs.append(1) or real(*a, **k))
+    real = run.run
+    monkeypatch.setattr(run, "run", lambda *a, **k: runs.append(1) or real(*a, **k))
     again = compare_models(split, PLANS, seeds=2, baseline="itempop", metric="NDCG@10", store=store)
     assert len(runs) == 2  # of six
     for name in whole.results:
@@ -59,10 +60,10 @@ def test_a_model_that_has_seen_the_test_part_is_refused():
     split = parts()
     cheat = pr.make_model("itempop").fit(split.test)
     with pytest.raises(DataError, match="would be inflated"):
-        experiments.run(split, cheat)
+        run.run(split, cheat)
     other = pr.make_model("itempop").fit(pr.Interactions.from_columns([1], [2]))
     with pytest.raises(DataError, match="other"):
-        experiments.run(split, other)
+        run.run(split, other)
 
 
 class Broken(pr.ItemPop):
@@ -126,17 +127,17 @@ def test_an_experiment_with_a_failed_model_is_not_written(tmp_path, monkeypatch)
         """
     )
     make = Plan.make
-    monkeypatch.setattr(reproducing, "folder", lambda: tmp_path)
+    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
     monkeypatch.setattr(Plan, "make", lambda self: Broken() if self.name == "broken" else make(self))
     with pytest.raises(PurerecError, match=r"one is not complete .broken: internal error.*--resume"):
-        reproducing.reproduce("one", quick=True, tell=lambda _: None)
+        reproduce.reproduce("one", quick=True, tell=lambda _: None)
 
 
 def test_any_metric_of_ranks_is_computed_and_others_are_refused_before_anything_is_fitted(monkeypatch):
     found = compare_models(parts(), PLANS[:2], seeds=1, metric="Recall@7")
     assert found.metrics == [*DEFAULT_METRICS, "Recall@7"]
     assert found.tests()[1].mean == pytest.approx(found.mean("small", "Recall@7"))
-    monkeypatch.setattr(experiments, "run", None)
+    monkeypatch.setattr(run, "run", None)
     with pytest.raises(ConfigError, match="unknown metric 'foo'; known are MAP, MRR, P@k"):
         compare_models(parts(), PLANS, metric="foo")
     with pytest.raises(ConfigError, match="Coverage@5 says nothing about hits"):
@@ -148,8 +149,8 @@ def test_any_metric_of_ranks_is_computed_and_others_are_refused_before_anything_
 
 def count_runs(monkeypatch):
     runs = []
-    real = experiments.run
-    monkeypatch.setattr(experiments, "run", lambda *a, **k: runs.append(1) or real(*a, **k))
+    real = run.run
+    monkeypatch.setattr(run, "run", lambda *a, **k: runs.append(1) or real(*a, **k))
     return runs
 
 
@@ -197,7 +198,7 @@ def test_whatever_a_result_depends_on_is_run_anew(tmp_path, monkeypatch):
     ):
         compare_models(other, plans, seeds=1, store=store, **how)
         assert len(runs) == n
-    monkeypatch.setattr(experiments, "_code", lambda: "changed")
+    monkeypatch.setattr(run, "_code", lambda: "changed")
     compare_models(split, plans, seeds=1, store=store)
     assert len(runs) == 6
 
@@ -219,27 +220,27 @@ def test_a_store_that_cannot_be_used_is_done_without(tmp_path, monkeypatch):
 def test_early_stopping_refits_on_everything():
     split = parts()
     model = pr.PUGMF(epochs=40, validate_every=2, dim=4)
-    experiments.fit_with_early_stopping(model, split.full_train, seed=0, options=pr.Run())
+    run.fit_with_early_stopping(model, split.full_train, seed=0, options=pr.Run())
     assert model.fitted_on["positives"] == split.full_train.n_positives
     assert len(model.history.records) == model.fitted_on["epochs_found"]
     with pytest.raises(ConfigError, match="not fitted in epochs"):
-        experiments.fit_with_early_stopping(pr.ItemPop(), split.full_train, seed=0, options=pr.Run())
+        run.fit_with_early_stopping(pr.ItemPop(), split.full_train, seed=0, options=pr.Run())
 
 
 def test_every_experiment_names_models_and_settings_that_exist():
-    assert {"table2", "table3", "table4", "exposure"} <= set(reproducing.names())
+    assert {"table2", "table3", "table4", "exposure"} <= set(reproduce.names())
     import tomllib
 
-    for name in reproducing.names():
-        spec = tomllib.loads((experiments.folder() / f"{name}.toml").read_text())
+    for name in reproduce.names():
+        spec = tomllib.loads((printed.folder() / f"{name}.toml").read_text())
         for line in spec["models"]:
-            reproducing._plan({"name": line} if isinstance(line, str) else line, spec).make()
+            reproduce._plan({"name": line} if isinstance(line, str) else line, spec).make()
         assert spec["seeds"] >= 5
 
 
 def test_settings_of_an_experiment_go_to_the_models_that_have_them():
     spec = {"data": "ml-1m", "settings": {"dim": 7, "epochs": 3}, "tuned": True}
-    plan = reproducing._plan
+    plan = reproduce._plan
     assert plan({"name": "itempop", "tuned": False}, spec).settings == {}
     assert plan({"name": "bpr", "tuned": False}, spec).settings == {"dim": 7, "epochs": 3}
     assert plan({"name": "bpr", "tuned": False, "settings": {"dim": 2}}, spec).settings == {"dim": 2, "epochs": 3}
@@ -269,16 +270,16 @@ def test_exposure_experiment_on_a_small_world(tmp_path, monkeypatch):
         settings = { dim = 4, epochs = 5 }
         """
     )
-    monkeypatch.setattr(reproducing, "folder", lambda: tmp_path)
-    found = reproducing.reproduce("small", quick=True, tell=lambda _: None)
+    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
+    found = reproduce.reproduce("small", quick=True, tell=lambda _: None)
     assert [row["exposure"] for row in found["rows"]] == [0.0, 1.0]
     assert all(0 <= row["metrics"]["pu"]["NDCG@10"] <= 1 for row in found["rows"])
     assert found["seeds"] == 2
     with pytest.raises(ConfigError, match="there is no experiment 'big'"):
-        reproducing.reproduce("big")
+        reproduce.reproduce("big")
 
 
 def test_the_papers_rows():
-    assert experiments.paper_row("ml-100k", "pure")["P@5"] == 0.3901
-    assert experiments.paper_row("ml-1m", "pure")["MRR"] == 0.6895
-    assert experiments.paper_row("yelp", "graphgan") is None
+    assert printed.paper_row("ml-100k", "pure")["P@5"] == 0.3901
+    assert printed.paper_row("ml-1m", "pure")["MRR"] == 0.6895
+    assert printed.paper_row("yelp", "graphgan") is None

@@ -5,7 +5,7 @@ import pytest
 
 import purerec as pr
 from purerec.errors import DataError
-from purerec.models import REGISTRY, make_model
+from purerec.models.registry import REGISTRY, make_model
 
 every_model = pytest.mark.parametrize("name", REGISTRY)
 BY_SIMILARITY = {"coclustering"}

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 from conftest import checkerboard, need, purerec
-from purerec import exporting
+from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError, MissingExtraError, NotFittedError, StoreError
-from purerec.exporting import INDEX, WITH_VECTORS, ItemIndex, export_vectors, search_index, vectors
-from purerec.interactions import Interactions
-from purerec.models import REGISTRY, make_model
+from purerec.models.registry import REGISTRY, make_model
+from purerec.output import vectors as exporting
+from purerec.output.vectors import INDEX, WITH_VECTORS, ItemIndex, export_vectors, search_index, vectors
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ import polars as pl
 import pytest
 
 from conftest import checkerboard, need, purerec
+from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError, DataError, NotFittedError
-from purerec.interactions import Interactions
-from purerec.models import REGISTRY, load_model, make_model
-from purerec.models.epochs import EpochModel
-from purerec.models.growing import unite
-from purerec.training import Run
-from purerec.update_quality import Outgrown, compare_ways, cut, later
+from purerec.experiments.updating import Outgrown, compare_ways, cut, later
+from purerec.models.contract.iterative import EpochModel
+from purerec.models.contract.updating import unite
+from purerec.models.registry import REGISTRY, load_model, make_model
+from purerec.training.loop import Run
 
 every_model = pytest.mark.parametrize("name", REGISTRY)
 REFITTED = ("itempop", "slopeone", "coclustering", "ease", "itemknn", "nmf")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purerec.data.interactions import Csr, Interactions
+from purerec.data.vocabulary import Vocabulary, encode
 from purerec.errors import DataError, UnknownIdError
-from purerec.interactions import Csr, Interactions
-from purerec.vocabulary import Vocabulary, encode
 
 ids = st.one_of(
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=50),

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import need
-from purerec import metrics
 from purerec.errors import ConfigError
-from purerec.metrics import DEFAULT_METRICS, parse
+from purerec.evaluation import metrics
+from purerec.evaluation.metrics import DEFAULT_METRICS, parse
 
 # Two users: positives at ranks 1, 4, 5 of the first, at rank 6 of the second; the third has none.
 RANKS = np.array([1, 4, 5, 6], dtype=np.int32)

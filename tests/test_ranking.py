@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purerec import ranking, scoring
-from purerec.engines.rank_counts import MANY
+from purerec.data.interactions import Csr
 from purerec.errors import ConfigError, DataError, ScoreError
-from purerec.interactions import Csr
-from purerec.ranking import Ranks, ranks, tie_order, top_k, top_k_of_scores
-from purerec.scoring import Factors
+from purerec.ranking import ranks as ranking
+from purerec.ranking import scorers
+from purerec.ranking.rank_counts import MANY
+from purerec.ranking.ranks import Ranks, ranks, tie_order, top_k, top_k_of_scores
+from purerec.ranking.scorers import Factors
 
 
 @dataclass
@@ -342,7 +343,7 @@ def test_wrong_shapes_and_settings_are_refused() -> None:
 
 
 def test_generic_panels_shrink_with_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "_PANEL_SCORES", 40)
+    monkeypatch.setattr(scorers, "_PANEL_SCORES", 40)
     model = Table(np.random.default_rng(0).normal(size=(25, 5)).astype(np.float32))
     ranks(model, Csr.of(np.arange(25), np.arange(25) % 5, (25, 5)))
     assert model.asked == [8, 8, 8, 1]
@@ -357,7 +358,7 @@ def test_read_only_and_foreign_arrays_are_fine() -> None:
 
 
 def test_one_list_for_all_ranks_like_any_other_list(monkeypatch):
-    from purerec.interactions import Csr
+    from purerec.data.interactions import Csr
 
     rng = np.random.default_rng(4)
     shape = (40, 60)
@@ -375,7 +376,7 @@ def test_one_list_for_all_ranks_like_any_other_list(monkeypatch):
             return np.repeat(self.bias[None], len(user_idx), axis=0)
 
     short = ranking.ranks(Popular(), positives, excluded=excluded, seed=2)
-    monkeypatch.setattr(ranking, "_is_one_list", lambda factors: False)
+    monkeypatch.setattr(ranks, "_is_one_list", lambda factors: False)
     general = ranking.ranks(Popular(), positives, excluded=excluded, seed=2)
     for name in ("user_idx", "indptr", "values"):
         np.testing.assert_array_equal(getattr(short, name), getattr(general, name))

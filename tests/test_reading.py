@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import need
+from purerec.data.interactions import Interactions
+from purerec.data.readers import read, read_labels
 from purerec.errors import DataError, ReadError
-from purerec.interactions import Interactions
-from purerec.reading import read, read_labels
 
 
 def write(folder, name, content):

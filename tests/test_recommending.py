@@ -19,9 +19,9 @@ import purerec as pr
 from conftest import ROOT
 from purerec.cli.commands import app
 from purerec.errors import ConfigError, DataError, StoreError
-from purerec.models import REGISTRY, make_model
-from purerec.ranking import tie_order
-from purerec.writing import write_parts
+from purerec.models.registry import REGISTRY, make_model
+from purerec.output.tables import write_parts
+from purerec.ranking.ranks import tie_order
 
 every_model = pytest.mark.parametrize("name", REGISTRY)
 N_USERS, N_ITEMS = 30, 23
@@ -51,7 +51,7 @@ def fitted(log):
 
 
 def best(scores, allowed, k):
-    """The k best of the allowed items by a full sort under the tie rule, without any of `purerec.ranking`."""
+    """The k best of the allowed items by a full sort under the tie rule, without any of `purerec.ranking.ranks`."""
     place = np.argsort(tie_order(len(scores), 0))
     order = [i for i in np.lexsort((place, -scores)) if allowed[i]]
     return order[:k]
@@ -297,7 +297,7 @@ def test_an_error_half_way_leaves_the_earlier_file(suffix, tmp_path):
 def test_an_interruption_leaves_nothing(suffix, tmp_path):
     code = f"""
 import time, polars as pl
-from purerec.writing import write_parts
+from purerec.output.tables import write_parts
 def parts():
     for n in range(1000):
         time.sleep(.02)
@@ -322,7 +322,7 @@ def test_memory_stays_bounded(tmp_path):
     """Thirty times the rows take hardly more memory."""
     code = """
 import resource, sys, numpy as np, polars as pl
-from purerec.writing import write_parts
+from purerec.output.tables import write_parts
 parts = (pl.DataFrame({"user": np.full(100_000, n), "score": np.random.default_rng(n).random(100_000)})
          for n in range(int(sys.argv[1])))
 write_parts("recs.parquet", parts)

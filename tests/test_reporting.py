@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import purerec as pr
-from purerec.reporting.fit import fit_report
-from purerec.reporting.svg import line_chart
+from purerec.output.report import fit_report
+from purerec.output.svg import line_chart
 
 
 @pytest.fixture(scope="module")

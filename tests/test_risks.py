@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from conftest import need
-from purerec import risks
 from purerec.errors import DataError
+from purerec.paper import risks
 
 LOG2 = math.log(2.0)
 moderate = arrays(np.float64, st.integers(1, 12), elements=st.floats(-15, 15))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from purerec.errors import ConfigError, DataError
-from purerec.sampling import UnlabeledSampler, unlabeled_needed
+from purerec.sampling.unlabeled import UnlabeledSampler, unlabeled_needed
 
 Csr = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 FILTERS = pytest.mark.parametrize("memory_mb", [256.0, 0.0], ids=["bitmap", "bloom"])

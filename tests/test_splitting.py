@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from purerec.data.interactions import Interactions
+from purerec.data.splits import Split, split
 from purerec.errors import SplitError, StoreError
-from purerec.interactions import Interactions
-from purerec.splitting import Split, load_split, save_split, split
+from purerec.storage import load_split, save_split
 
 
 def log(n_users=30, n_items=40, rows=600, seed=0, **kwargs):

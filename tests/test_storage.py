@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError
 
 from purerec import storage
+from purerec.data.vocabulary import Vocabulary
 from purerec.errors import StoreError
-from purerec.models import load_model
+from purerec.models.registry import load_model
 from purerec.storage import manifests, swapping
-from purerec.vocabulary import Vocabulary
 
 
 def save(path, **manifest):

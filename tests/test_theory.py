@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purerec import theory
 from purerec.errors import ConfigError, DataError
-from purerec.risks import sigmoid, softplus
+from purerec.paper import theory
+from purerec.paper.risks import sigmoid, softplus
 
 SHAPE = (4, 3)
 """Four users, three items, one logit for each pair."""

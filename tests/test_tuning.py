@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 import purerec as pr
 from conftest import PUREREC, ROOT, need, purerec
-from purerec import judging, tuned, tuning
-from purerec.comparing import paired_t_test
 from purerec.errors import ConfigError, DataError, DivergedError, MissingExtraError, StoreError
-from purerec.judging import Check, OutOfTime, Task
-from purerec.models import REGISTRY, make_model, model_class
-from purerec.models.spaces import Choices
-from purerec.tuning import Budget, tune
+from purerec.evaluation.significance import paired_t_test
+from purerec.models.contract.search_space import Choices
+from purerec.models.registry import REGISTRY, make_model, model_class
+from purerec.tuning import objective, search, settings_file
+from purerec.tuning.objective import Check, OutOfTime, Task
+from purerec.tuning.search import Budget, tune
 
 need("optuna")
 
@@ -41,7 +41,7 @@ def task(**changes):
 
 def settings_tried(path, model):
     """Settings of the trials that ended, as the study file has them."""
-    from purerec.studies import need_optuna
+    from purerec.tuning.study import need_optuna
 
     optuna = need_optuna()
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
@@ -180,9 +180,9 @@ def test_a_pruned_fit_stops_in_the_middle():
 
     def stop(value, step):
         epochs.append(step)
-        raise tuning.Pruned
+        raise search.Pruned
 
-    with pytest.raises(tuning.Pruned):
+    with pytest.raises(search.Pruned):
         task().measure("svd", {"epochs": 10}, stop)
     assert epochs == [1]
 
@@ -299,7 +299,7 @@ def test_how_many_false_betters_are_to_be_expected():
         difference = rng.normal(0, 0.1, 200)
         p = paired_t_test(difference, np.zeros(200))[1]
         passed += Check(3, 0.2, 0.2, float(difference.mean()), -1, 1, p).better
-    assert passed / 4000 == pytest.approx(judging.SIGNIFICANT / 2, abs=0.0075)  # three standard errors
+    assert passed / 4000 == pytest.approx(objective.SIGNIFICANT / 2, abs=0.0075)  # three standard errors
     searched = [name for name in REGISTRY if model_class(name).config_class.search_space]
     files = (ROOT / "experiments" / "tuned").glob("*.toml")
     tests = sum("fresh" in entry for f in files for entry in tomllib.loads(f.read_text())["models"].values())
@@ -417,7 +417,12 @@ def elsewhere(code, *arguments):
     return other
 
 
-HOLD = "from pathlib import Path; from purerec.studies import claimed; c = claimed(Path(sys.argv[1])); c.__enter__()"
+HOLD = """
+from pathlib import Path
+from purerec.tuning.study import claimed
+c = claimed(Path(sys.argv[1]))
+c.__enter__()
+"""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
@@ -464,7 +469,7 @@ PLAIN = st.one_of(st.booleans(), st.integers(-(2**40), 2**40), st.floats(allow_n
 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.one_of(PLAIN, st.lists(PLAIN, max_size=3)), max_size=4))
 def test_what_is_written_is_read_back(entry):
-    text = f"settings = {tuned._value(entry)}"
+    text = f"settings = {settings_file._value(entry)}"
     assert tomllib.loads(text) == {"settings": entry}
 
 
@@ -476,29 +481,29 @@ def test_settings_files(tmp_path):
         "ials": {"settings": {"alpha": None}, "kept": "defaults"},
         "itempop": {"settings": {}},
     }
-    tuned.write_settings(path, facts, models)
-    assert tuned.read_settings(path)["svd"] == {"dim": 3, "learning_rate": 0.05}
-    assert make_model("ials", **tuned.settings_from(path, "ials")).config.alpha is None
+    settings_file.write_settings(path, facts, models)
+    assert settings_file.read_settings(path)["svd"] == {"dim": 3, "learning_rate": 0.05}
+    assert make_model("ials", **settings_file.settings_from(path, "ials")).config.alpha is None
     with pytest.raises(ConfigError, match="has settings for itempop, svd, ials, not for bpr"):
-        tuned.settings_from(path, "bpr")
+        settings_file.settings_from(path, "bpr")
     path.write_text("[models.svd]\nsettings = { dmi = 3 }\n")
     with pytest.raises(ConfigError, match="did you mean dim"):
-        tuned.settings_from(path, "svd")
+        settings_file.settings_from(path, "svd")
     for wrong in ("x = [", "models = 3", "[models.svd]\ndim = 3"):
         path.write_text(wrong)
         with pytest.raises(ConfigError, match="purerec tune --out"):
-            tuned.settings_from(path, "svd")
+            settings_file.settings_from(path, "svd")
     with pytest.raises(ConfigError, match="cannot read"):
-        tuned.settings_from(tmp_path / "nothing.toml", "svd")
+        settings_file.settings_from(tmp_path / "nothing.toml", "svd")
     with pytest.raises(ConfigError, match="no tuned settings for 'clicks'"):
-        tuned.tuned_settings("clicks", "svd")
+        settings_file.tuned_settings("clicks", "svd")
     with pytest.raises(ConfigError, match="give one of them"):
-        tuned.chosen_file("ml-100k", path, tuned=True)
+        settings_file.chosen_file("ml-100k", path, tuned=True)
 
 
 def searched_file(path, parts, **changes):
-    facts = {"data": "tastes", "split": parts.label, "searched": tuned.searched(parts) | changes}
-    return tuned.write_settings(path, facts, {"svd": {"settings": {"dim": 3}}})
+    facts = {"data": "tastes", "split": parts.label, "searched": settings_file.searched(parts) | changes}
+    return settings_file.write_settings(path, facts, {"svd": {"settings": {"dim": 3}}})
 
 
 def test_settings_are_refused_where_their_search_had_rows_of_the_test_part(tmp_path):
@@ -506,15 +511,15 @@ def test_settings_are_refused_where_their_search_had_rows_of_the_test_part(tmp_p
     parts = pr.split(log, "ratio", seed=0)
     path = searched_file(tmp_path / "tuned.toml", parts)
     warnings = []
-    tuned.check_searched(path, log, parts, warnings.append)
+    settings_file.check_searched(path, log, parts, warnings.append)
     other = pr.split(log, "ratio", seed=1)
     shared = parts.full_train.pairs.overlap(other.test.pairs)
     assert shared > 0
     with pytest.raises(DataError, match=rf"{shared} of the {len(other.test.pairs)} rows .*here ratio .*seed=1.*tune"):
-        tuned.check_searched(path, log, other, warnings.append)
+        settings_file.check_searched(path, log, other, warnings.append)
     # The same test part, and train and validation divided otherwise: none of its rows was searched on.
     again = pr.split(log, "ratio", seed=0, valid=False)
-    tuned.check_searched(path, log, again, warnings.append)
+    settings_file.check_searched(path, log, again, warnings.append)
     assert not warnings
 
 
@@ -523,10 +528,10 @@ def test_settings_searched_on_the_past_may_be_judged_by_what_came_later(tmp_path
     log = pr.Interactions.from_columns(user, item, timestamp=np.arange(len(user)), name="tastes").deduplicate()
     path = searched_file(tmp_path / "tuned.toml", pr.split(log, "temporal", at=800))
     warnings = []
-    tuned.check_searched(path, log, pr.split(log, "temporal", at=1000), warnings.append)
+    settings_file.check_searched(path, log, pr.split(log, "temporal", at=1000), warnings.append)
     assert not warnings
     with pytest.raises(DataError, match="would be inflated"):
-        tuned.check_searched(path, log, pr.split(log, "temporal", at=600), warnings.append)
+        settings_file.check_searched(path, log, pr.split(log, "temporal", at=600), warnings.append)
 
 
 def test_another_threshold_does_not_hide_what_was_searched_on(tmp_path):
@@ -537,9 +542,9 @@ def test_another_threshold_does_not_hide_what_was_searched_on(tmp_path):
     path = searched_file(tmp_path / "tuned.toml", pr.split(log, "ratio"))
     warnings = []
     low = log.with_positives(2)
-    tuned.check_searched(path, low, pr.split(low, "ratio"), warnings.append)
+    settings_file.check_searched(path, low, pr.split(low, "ratio"), warnings.append)
     with pytest.raises(DataError, match="would be inflated"):
-        tuned.check_searched(path, low, pr.split(low, "ratio", seed=3), warnings.append)
+        settings_file.check_searched(path, low, pr.split(low, "ratio", seed=3), warnings.append)
     assert not warnings
 
 
@@ -553,7 +558,7 @@ def test_settings_of_other_data_or_of_unknown_origin_are_used_with_a_warning(tmp
     untold.write_text("[models.svd]\nsettings = { dim = 3 }\n")
     warnings = []
     for file in (path, strange, untold):
-        tuned.check_searched(file, grown, pr.split(grown, "ratio"), warnings.append)
+        settings_file.check_searched(file, grown, pr.split(grown, "ratio"), warnings.append)
     assert len(warnings) == 3
     assert all("was searched on other data than this" in line and "inflated" in line for line in warnings)
 
@@ -561,13 +566,13 @@ def test_settings_of_other_data_or_of_unknown_origin_are_used_with_a_warning(tmp
 @pytest.mark.parametrize(("name", "how"), [("ml-100k", "u1"), ("ml-1m", "auto"), ("yelp", "auto")])
 def test_settings_of_the_papers_data_sets_know_their_split(name, how, data_dir):
     log = pr.load(name)
-    path = tuned.tuned_file(name)
+    path = settings_file.tuned_file(name)
     parts = pr.split(log, how)
-    assert tomllib.loads(path.read_text())["searched"] == tuned.searched(parts)
+    assert tomllib.loads(path.read_text())["searched"] == settings_file.searched(parts)
     assert tomllib.loads(path.read_text())["split"] == parts.label
-    tuned.check_searched(path, log, parts, pytest.fail)
+    settings_file.check_searched(path, log, parts, pytest.fail)
     with pytest.raises(DataError, match="would be inflated"):
-        tuned.check_searched(path, log, pr.split(log, "u2" if how == "u1" else "ratio"), pytest.fail)
+        settings_file.check_searched(path, log, pr.split(log, "u2" if how == "u1" else "ratio"), pytest.fail)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments" / "tuned").glob("*.toml")), ids=lambda path: path.stem)
@@ -576,10 +581,10 @@ def test_settings_of_the_papers_data_sets(path):
     assert content["data"] == path.stem
     assert {"split", "metric", "folds", "fresh_folds", "command", "purerec", "date"} <= set(content)
     for name, entry in content["models"].items():
-        assert tuned.tuned_settings(path.stem, name) == entry["settings"]
+        assert settings_file.tuned_settings(path.stem, name) == entry["settings"]
         assert entry["validation"]["best"] >= entry["validation"]["defaults"]
         fresh = entry.get("fresh")
-        sure = fresh is not None and fresh["difference"] > 0 and fresh["p"] < judging.SIGNIFICANT
+        sure = fresh is not None and fresh["difference"] > 0 and fresh["p"] < objective.SIGNIFICANT
         assert (entry["kept"] == "tuned") == sure
 
 
@@ -683,7 +688,7 @@ def test_a_search_of_which_nothing_came_is_not_a_success(clicks, tmp_path, monke
     def broken(*_, **__):
         raise DataError("too few rows")
 
-    monkeypatch.setattr(tuning, "tune", broken)
+    monkeypatch.setattr(search, "tune", broken)
     arguments = ["tune", str(clicks), "--models", "ease,itemknn", "--study", str(tmp_path / "s"), "--json", "-"]
     monkeypatch.setattr(sys, "argv", ["purerec", *arguments])
     assert cli._run() == 2

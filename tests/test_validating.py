@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import purerec as pr
+from purerec.data.folds import folds, thinned
 from purerec.errors import SplitError
-from purerec.validating import folds, thinned
 
 
 def log(n=2000, *, users=40, items=200, seed=0):

@@ -19,26 +19,26 @@ from typing import TYPE_CHECKING, Any
 from purerec.errors import PurerecError
 
 if TYPE_CHECKING:
-    from purerec.catalog import load as load
-    from purerec.comparing import compare as compare
-    from purerec.evaluating import Evaluation as Evaluation
-    from purerec.evaluating import evaluate as evaluate
-    from purerec.interactions import Interactions as Interactions
-    from purerec.models import load_model as load_model
-    from purerec.models import make_model as make_model
-    from purerec.models.base import Recommender as Recommender
+    from purerec.data.catalog import load as load
+    from purerec.data.interactions import Interactions as Interactions
+    from purerec.data.readers import read as read
+    from purerec.data.readers import read_labels as read_labels
+    from purerec.data.splits import Split as Split
+    from purerec.data.splits import split as split
+    from purerec.data.synthetic import make_world as make_world
+    from purerec.evaluation.protocols import Evaluation as Evaluation
+    from purerec.evaluation.protocols import evaluate as evaluate
+    from purerec.evaluation.significance import compare as compare
+    from purerec.models.contract.recommender import Recommender as Recommender
     from purerec.models.gmf import GMF as GMF
     from purerec.models.itempop import ItemPop as ItemPop
     from purerec.models.pugmf import PUGMF as PUGMF
     from purerec.models.pure import PURE as PURE
-    from purerec.reading import read as read
-    from purerec.reading import read_labels as read_labels
-    from purerec.splitting import Split as Split
-    from purerec.splitting import load_split as load_split
-    from purerec.splitting import save_split as save_split
-    from purerec.splitting import split as split
-    from purerec.training import Run as Run
-    from purerec.world import make_world as make_world
+    from purerec.models.registry import load_model as load_model
+    from purerec.models.registry import make_model as make_model
+    from purerec.storage.splits import load_split as load_split
+    from purerec.storage.splits import save_split as save_split
+    from purerec.training.loop import Run as Run
 
 __version__ = "0.1.0"
 
@@ -46,23 +46,23 @@ _WHERE = {
     "GMF": "models.gmf",
     "PUGMF": "models.pugmf",
     "PURE": "models.pure",
-    "Evaluation": "evaluating",
-    "Interactions": "interactions",
+    "Evaluation": "evaluation.protocols",
+    "Interactions": "data.interactions",
     "ItemPop": "models.itempop",
-    "Recommender": "models.base",
-    "Run": "training",
-    "Split": "splitting",
-    "compare": "comparing",
-    "evaluate": "evaluating",
-    "load": "catalog",
-    "load_model": "models",
-    "load_split": "splitting",
-    "make_model": "models",
-    "make_world": "world",
-    "read": "reading",
-    "read_labels": "reading",
-    "save_split": "splitting",
-    "split": "splitting",
+    "Recommender": "models.contract.recommender",
+    "Run": "training.loop",
+    "Split": "data.splits",
+    "compare": "evaluation.significance",
+    "evaluate": "evaluation.protocols",
+    "load": "data.catalog",
+    "load_model": "models.registry",
+    "load_split": "storage.splits",
+    "make_model": "models.registry",
+    "make_world": "data.synthetic",
+    "read": "data.readers",
+    "read_labels": "data.readers",
+    "save_split": "storage.splits",
+    "split": "data.splits",
 }
 
 __all__ = ["PurerecError", "__version__", *sorted(_WHERE)]

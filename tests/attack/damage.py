@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from purerec.errors import PurerecError, StoreError
-from purerec.models import restore_model
+from purerec.models.registry import restore_model
 from purerec.storage import Stored, read_folder
 
 WILD = {

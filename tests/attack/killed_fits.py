@@ -16,7 +16,7 @@ import numpy as np
 
 from purerec import cli
 from purerec.storage import locked, read_folder, remove_folder, swapping, take_snapshot, write_folder
-from purerec.training import CHECKPOINT, Run, train
+from purerec.training.loop import CHECKPOINT, Run, train
 
 EVENTS = (
     "open",

@@ -12,11 +12,11 @@ import pytest
 
 import purerec as pr
 from conftest import checkerboard
+from purerec.data.splits import split
 from purerec.errors import StoreError
-from purerec.experiments import Plan, RunStore, compare_models
-from purerec.models import REGISTRY, load_model, make_model
-from purerec.splitting import load_split, save_split, split
-from purerec.storage import HEAD, read_folder, read_manifest, take_snapshot, write_folder
+from purerec.experiments.run import Plan, RunStore, compare_models
+from purerec.models.registry import REGISTRY, load_model, make_model
+from purerec.storage import HEAD, load_split, read_folder, read_manifest, save_split, take_snapshot, write_folder
 from purerec.storage.manifests import manifest_digest
 
 SETTINGS = {
@@ -112,7 +112,7 @@ def test_tensors_that_make_no_sense(folders, tmp_path, change, message):
 
 
 def test_a_service_does_not_take_over_what_makes_no_sense(folders, tmp_path):
-    from purerec.serving.state import load
+    from purerec.serving.model.loaded_model import load
 
     folder = rewritten(folders / "bpr", tmp_path / "m", put("seen.indptr", 3, 10**12))
     snapshot = take_snapshot(folder, kind="model")

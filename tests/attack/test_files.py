@@ -14,9 +14,9 @@ import pytest
 from conftest import PUREREC, checkerboard, purerec
 from purerec import cli
 from purerec.errors import ConfigError, StoreError
-from purerec.models import load_model, make_model
+from purerec.models.registry import load_model, make_model
+from purerec.output.tables import write_parts
 from purerec.storage import check_outputs, locked, remove_folder, write_file
-from purerec.writing import write_parts
 
 
 @pytest.fixture
@@ -375,7 +375,7 @@ sys.path[:0] = {sys.path!r}
 from pathlib import Path
 from purerec.errors import PurerecError
 from purerec.storage import check_target, locked, read_folder, write_file, write_folder, new_folder, check_outputs
-from purerec.writing import check_target as check_table
+from purerec.output.tables import check_target as check_table
 if os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 closed, readable = Path({os.fspath(closed)!r}), Path({os.fspath(readable)!r})
@@ -422,7 +422,8 @@ def test_parts_that_fail_are_not_taken_for_a_full_disk(tmp_path):
 
 
 def test_a_split_is_written_like_any_folder(tmp_path):
-    from purerec.splitting import load_split, save_split, split
+    from purerec.data.splits import split
+    from purerec.storage import load_split, save_split
 
     parts = split(checkerboard(8), "ratio")
     (tmp_path / "s").mkdir()

@@ -17,11 +17,12 @@ import polars as pl
 import pytest
 
 import purerec as pr
-from purerec import cli, contents
+from purerec import cli
+from purerec.data import contents
+from purerec.data.readers import read, read_labels
 from purerec.errors import ConfigError, DataError, PurerecError, ReadError
-from purerec.models import REGISTRY, make_model, model_class
-from purerec.reading import read, read_labels
-from purerec.tuned import settings_from
+from purerec.models.registry import REGISTRY, make_model, model_class
+from purerec.tuning.settings_file import settings_from
 
 GOOD = b"user,item,rating,timestamp\n" + b"".join(
     b"u%d,i%d,%d,%d\n" % (n % 17, n * 7 % 13, n % 5 + 1, 978_300_760 + 1000 * n) for n in range(300)

@@ -56,9 +56,8 @@ def test_pipelining_and_closing_ends_nothing(attacked: Served):
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("default", [False, True], ids=["", "SIGPIPE was at its default"])
 def test_a_log_that_nobody_reads_any_more(folder: Path, workers: int, default: bool):
-    code = (
-        "from purerec.serving.server import serve; import sys; serve(sys.argv[1], port=0, workers=int(sys.argv[2]))"
-    )
+    code = "from purerec.serving.process.launch import serve; import sys; "
+    code += "serve(sys.argv[1], port=0, workers=int(sys.argv[2]))"
     if default:
         code = "import signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL); " + code
     command = [sys.executable, "-c", code, str(folder), str(workers)]

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from conftest import lacking, need
-from purerec.interactions import Interactions
+from purerec.data.interactions import Interactions
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -129,7 +129,7 @@ def small_log() -> Interactions:
 
 @pytest.fixture(scope="session")
 def evil(serve: Callable[..., Service], tmp_path_factory: pytest.TempPathFactory) -> Service:
-    from purerec.models import make_model
+    from purerec.models.registry import make_model
 
     return serve(make_model("itemknn").fit(small_log()).save(tmp_path_factory.mktemp("evil") / "model"))
 

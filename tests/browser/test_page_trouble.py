@@ -13,7 +13,7 @@ import pytest
 
 from browser.conftest import EVIL, Service, chips, expect, rows, small_log, titles
 from conftest import need
-from purerec.models import make_model
+from purerec.models.registry import make_model
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route

@@ -10,12 +10,13 @@ import pytest
 from scipy.stats import chisquare
 
 from conftest import need
-from purerec.drawing import draw_items, draw_popular_items, splitmix64
-from purerec.engines.cpu import CpuEngine
-from purerec.engines.cpu_choice import choose_unlabeled
-from purerec.engines.game import GameSettings
-from purerec.engines.negatives import Negatives, chosen_places
+from purerec.engines.pure.cpu.choice import choose_unlabeled
+from purerec.engines.pure.cpu.engine import CpuEngine
+from purerec.engines.pure.spec import GameSettings
 from purerec.errors import ConfigError
+from purerec.jit.counter_rng import splitmix64
+from purerec.sampling.draws import draw_items, draw_popular_items
+from purerec.sampling.dynamic import Negatives, chosen_places
 
 N_USERS, N_ITEMS = 40, 25
 SCORES = np.array([0.3, 1.1, -0.4, 0.0, 0.8], dtype=np.float32)
@@ -51,7 +52,7 @@ def cpu_choice(settings: GameSettings, params: dict[str, np.ndarray], user: np.n
 @pytest.mark.parametrize("scorer", ["mf", "gmf", "fm", "bilinear"])
 def test_engines_choose_alike(scorer: str, negatives: Negatives, unlabeled: str) -> None:
     need("torch")
-    from purerec.engines.torch_engine import TorchEngine
+    from purerec.engines.pure.torch.engine import TorchEngine
 
     wider = {"item_dim": 11} if scorer == "bilinear" else {}
     settings = replace(
@@ -84,7 +85,7 @@ def new_engine(name: str, data, n_items: int, settings: GameSettings, **more):
     if name == "cpu":
         return CpuEngine(*data, n_items, settings, seed=4, **more)
     need("torch")
-    from purerec.engines.torch_engine import TorchEngine
+    from purerec.engines.pure.torch.engine import TorchEngine
 
     return TorchEngine(*data, n_items, settings, seed=4, **more)
 

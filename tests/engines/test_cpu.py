@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from purerec.engines.cpu import CpuEngine
-from purerec.engines.game import Batch, GameSettings, Params
-from purerec.engines.vectors import probe
+from purerec.engines.pure.cpu.engine import CpuEngine
+from purerec.engines.pure.spec import Batch, GameSettings, Params
 from purerec.errors import ConfigError, DataError, DivergedError, StoreError
+from purerec.jit.simd import probe
 
 F64 = npt.NDArray[np.float64]
 N_USERS, N_ITEMS = 14, 17
@@ -434,7 +434,7 @@ def test_generators_learn_to_please_the_discriminator() -> None:
 
 
 def test_the_noise_is_gaussian() -> None:
-    from purerec.engines.cpu_generators import fill_noise
+    from purerec.engines.pure.cpu.generators import fill_noise
 
     s = settings_of("gmf", dim=13, generators="item", noise=2.0)
     e = engine(s)
@@ -552,8 +552,8 @@ SCRIPT = """
 import sys, time
 import numpy as np
 start = time.perf_counter()
-from purerec.engines.cpu import CpuEngine
-from purerec.engines.game import GameSettings
+from purerec.engines.pure.cpu.engine import CpuEngine
+from purerec.engines.pure.spec import GameSettings
 e = CpuEngine(np.array([0, 1, 3]), np.array([0, 1, 2], np.int32), 5,
               GameSettings(dim=int(sys.argv[1]), unlabeled_per_epoch=6), seed=0)
 loss = e.train_discriminator(learning_rate=.1).loss

@@ -12,9 +12,9 @@ from conftest import need
 
 need("torch")
 
-from purerec.engines.cpu import CpuEngine
-from purerec.engines.game import Engine, GameSettings, Params
-from purerec.engines.torch_engine import TorchEngine
+from purerec.engines.pure.cpu.engine import CpuEngine
+from purerec.engines.pure.spec import Engine, GameSettings, Params
+from purerec.engines.pure.torch.engine import TorchEngine
 
 N_USERS, N_ITEMS = 30, 20
 ENGINES = {"cpu": CpuEngine, "torch": TorchEngine}

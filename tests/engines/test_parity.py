@@ -17,10 +17,10 @@ from conftest import need
 
 need("torch")
 
-from purerec import risks
-from purerec.engines.cpu import CpuEngine
-from purerec.engines.game import Batch, Engine, GameSettings, Params, initial_parameters
-from purerec.engines.torch_engine import TorchEngine
+from purerec.engines.pure.cpu.engine import CpuEngine
+from purerec.engines.pure.spec import Batch, Engine, GameSettings, Params, initial_parameters
+from purerec.engines.pure.torch.engine import TorchEngine
+from purerec.paper import risks
 
 N_USERS, N_ITEMS = 40, 25
 LEARNING_RATE = 0.05

@@ -10,9 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from purerec.engines.cpu import CpuEngine
-from purerec.engines.cpu_team import run_both
-from purerec.engines.game import GameSettings
+from purerec.engines.pure.cpu.engine import CpuEngine
+from purerec.engines.pure.cpu.team import run_both
+from purerec.engines.pure.spec import GameSettings
 
 N_USERS, N_ITEMS = 120, 90
 GAMES = {
@@ -52,19 +52,19 @@ def test_two_threads_end_in_the_bits_of_one(game: str) -> None:
 
 
 def test_a_second_thread_is_used_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    from purerec.engines import cpu
+    from purerec.engines.pure.cpu import engine
 
     calls = []
-    monkeypatch.setattr(cpu, "run_both", lambda *both: (calls.append(1), run_both(*both)))
-    monkeypatch.setattr(cpu, "_cores", lambda: 2)
+    monkeypatch.setattr(engine, "run_both", lambda *both: (calls.append(1), run_both(*both)))
+    monkeypatch.setattr(engine, "_cores", lambda: 2)
     new_engine(None).train_discriminator(learning_rate=0.01)
     assert not calls
-    monkeypatch.setattr(cpu, "_WORTH_TWO", 1000)
+    monkeypatch.setattr(engine, "_WORTH_TWO", 1000)
     new_engine(1).train_discriminator(learning_rate=0.01)
     assert not calls
     new_engine(None).train_discriminator(learning_rate=0.01)
     assert len(calls) == 1
-    monkeypatch.setattr(cpu, "_cores", lambda: 1)
+    monkeypatch.setattr(engine, "_cores", lambda: 1)
     new_engine(None).train_discriminator(learning_rate=0.01)
     assert len(calls) == 1
 

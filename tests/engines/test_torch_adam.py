@@ -7,7 +7,7 @@ from conftest import need
 need("torch")
 import torch
 
-from purerec.engines.torch_adam import RowAdam
+from purerec.engines.row_adam import RowAdam
 
 
 def start():

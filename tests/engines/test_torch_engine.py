@@ -17,11 +17,11 @@ need("torch")
 
 import torch
 
-from purerec import risks
-from purerec.engines.game import Batch, Engine, GameSettings, Params, initial_parameters, logit
-from purerec.engines.torch_engine import TorchEngine
-from purerec.engines.torch_modules import limit_norm, real_side, recolour
+from purerec.engines.pure.spec import Batch, Engine, GameSettings, Params, initial_parameters, logit
+from purerec.engines.pure.torch.engine import TorchEngine
+from purerec.engines.pure.torch.modules import limit_norm, real_side, recolour
 from purerec.errors import ConfigError, DataError, DivergedError, MissingExtraError, StoreError
+from purerec.paper import risks
 
 N_USERS, N_ITEMS = 12, 9
 SCORERS = ["mf", "gmf", "bilinear", "fm", "mlp"]
@@ -594,6 +594,6 @@ def test_a_scorer_of_the_wrong_shape_is_an_error() -> None:
 
 def test_without_torch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "purerec.engines.torch_engine")
+    monkeypatch.delitem(sys.modules, "purerec.engines.pure.torch.engine")
     with pytest.raises(MissingExtraError, match=r"pip install 'purerec\[torch\]'"):
-        importlib.import_module("purerec.engines.torch_engine")
+        importlib.import_module("purerec.engines.pure.torch.engine")

@@ -8,11 +8,11 @@ import pytest
 
 import purerec as pr
 from conftest import ROOT, need
-from purerec.engines.game import EpochStats
-from purerec.interactions import Csr
-from purerec.models.discriminator import DiscriminatorGame
-from purerec.models.usual import shrinking
-from purerec.sampling import unlabeled_needed
+from purerec.data.interactions import Csr
+from purerec.engines.pure.spec import EpochStats
+from purerec.models.contract.data_defaults import shrinking
+from purerec.models.families.discriminator import DiscriminatorGame
+from purerec.sampling.unlabeled import unlabeled_needed
 
 N_USERS, N_ITEMS, PER_USER = 40, 30, 12
 N_P = N_USERS * PER_USER

@@ -8,13 +8,13 @@ from scipy.stats import chisquare
 
 import purerec as pr
 from conftest import checkerboard
-from purerec.engines.negatives import BEST, FIRST, RANKED, SOFTMAX, VIOLATING
-from purerec.engines.pairwise import PairwiseEngine, PairwiseSettings
+from purerec.data.interactions import Csr
+from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
 from purerec.errors import DataError
-from purerec.interactions import Csr
 from purerec.models.bpr import BPR
-from purerec.models.folding import PairwiseFolding
-from purerec.training import Run
+from purerec.models.contract.foldin import PairwiseFolding
+from purerec.sampling.dynamic import BEST, FIRST, RANKED, SOFTMAX, VIOLATING
+from purerec.training.loop import Run
 
 N_ITEMS, N_USERS = 5, 20_000
 SCORES = np.array([0.3, 1.1, -0.4, 0.0, 0.8])

@@ -11,7 +11,7 @@ from conftest import checkerboard, need
 from purerec.engines.columns import choose_columns
 from purerec.errors import MissingExtraError
 from purerec.models.cfgan import CFGAN, CFGANGame
-from purerec.training import Run
+from purerec.training.loop import Run
 
 need("torch")
 import torch  # noqa: E402
@@ -142,6 +142,6 @@ def test_validation_and_early_stopping():
 
 def test_without_torch_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "purerec.engines.cfgan_engine", raising=False)
+    monkeypatch.delitem(sys.modules, "purerec.engines.cfgan", raising=False)
     with pytest.raises(MissingExtraError, match=r"cfgan needs torch.*purerec\[torch\]"):
         CFGAN().fit(checkerboard())

@@ -6,7 +6,7 @@ import pytest
 import purerec as pr
 from conftest import checkerboard
 from purerec.models.coclustering import CoClustering, Problem, _fill_empty
-from purerec.models.ratings import Targets
+from purerec.models.families.ratings import Targets
 
 
 class Dense:

@@ -10,7 +10,7 @@ import pytest
 import purerec as pr
 from conftest import checkerboard
 from purerec.errors import ConfigError, DataError, NotFittedError, StoreError, UnknownIdError
-from purerec.models import REGISTRY, load_model, make_model, model_class
+from purerec.models.registry import REGISTRY, load_model, make_model, model_class
 from purerec.storage.manifests import manifest_digest
 
 QUICK: dict[str, dict[str, object]] = {}

@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import minimize, nnls
 
 import purerec as pr
-from purerec.engines import folding as kernels
-from purerec.models import make_model
-from purerec.models.folding import LogisticFolding, PairwiseFolding, Risk, SquaredFolding
+from purerec.engines.foldin import pointwise as kernels
+from purerec.models.contract.foldin import LogisticFolding, PairwiseFolding, Risk, SquaredFolding
+from purerec.models.registry import make_model
 
 HISTORY = np.array([1, 4, 7, 30, 31], dtype=np.int32)
 

@@ -5,11 +5,11 @@ import pytest
 from scipy.stats import chisquare
 
 from conftest import checkerboard
-from purerec.engines.pairwise import pack, unpack
+from purerec.data.interactions import Csr
+from purerec.engines.bpr import pack, unpack
 from purerec.errors import ConfigError
-from purerec.interactions import Csr
 from purerec.models.graphgan import GraphGAN, GraphGANGame
-from purerec.training import Run
+from purerec.training.loop import Run
 
 #        items 0  1  2  3  4
 LIKES = [

@@ -5,11 +5,11 @@ import pytest
 from scipy.stats import chisquare
 
 from conftest import checkerboard, need
-from purerec.engines.pairwise import pack, unpack
+from purerec.data.interactions import Csr
+from purerec.engines.bpr import pack, unpack
 from purerec.errors import ConfigError
-from purerec.interactions import Csr
 from purerec.models.irgan import IRGAN, IRGANGame
-from purerec.training import Run
+from purerec.training.loop import Run
 
 N_ITEMS = 6
 

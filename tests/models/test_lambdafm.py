@@ -5,11 +5,11 @@ import pytest
 
 import purerec as pr
 from conftest import checkerboard
-from purerec.engines.negatives import rank_shares
 from purerec.models.bpr import BPR
 from purerec.models.lambdafm import LambdaFM
-from purerec.sampling import UnlabeledSampler, weighted
-from purerec.training import Run
+from purerec.sampling.dynamic import rank_shares
+from purerec.sampling.unlabeled import UnlabeledSampler, weighted
+from purerec.training.loop import Run
 
 
 @pytest.mark.parametrize("sampler", ["static", "dynamic", "rank"])

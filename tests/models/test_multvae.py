@@ -12,12 +12,12 @@ from conftest import checkerboard, need
 from purerec.engines.columns import choose_columns
 from purerec.errors import MissingExtraError
 from purerec.models.multvae import MultVAE, MultVAEConfig, MultVAEFitting
-from purerec.training import Run
+from purerec.training.loop import Run
 
 need("torch")
 import torch  # noqa: E402
 
-from purerec.engines.multvae_engine import MultVAEEngine, MultVAESettings  # noqa: E402
+from purerec.engines.multvae import MultVAEEngine, MultVAESettings  # noqa: E402
 
 QUICK = {"hidden": 16, "latent": 4, "epochs": 9}
 
@@ -127,6 +127,6 @@ def test_a_resumed_run_ends_in_the_same_bits(tmp_path):
 
 def test_without_torch_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "purerec.engines.multvae_engine", raising=False)
+    monkeypatch.delitem(sys.modules, "purerec.engines.multvae", raising=False)
     with pytest.raises(MissingExtraError, match=r"multvae needs torch.*purerec\[torch\]"):
         MultVAE().fit(checkerboard())

@@ -5,8 +5,8 @@ import pytest
 
 import purerec as pr
 from purerec.errors import DataError
+from purerec.models.families.ratings import unlabeled_weight
 from purerec.models.nmf import NMF, Multiplication, NMFConfig
-from purerec.models.ratings import unlabeled_weight
 
 
 def ratings(seed=0, n=300, users=20, items=15):

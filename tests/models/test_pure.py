@@ -5,11 +5,11 @@ import pytest
 
 import purerec as pr
 from conftest import checkerboard, need
+from purerec.data.interactions import Csr
 from purerec.errors import ConfigError, DivergedError
-from purerec.experiments import paper
-from purerec.interactions import Csr
-from purerec.models.usual import observed_share
-from purerec.training import Run
+from purerec.models.contract.data_defaults import observed_share
+from purerec.paper.printed import paper
+from purerec.training.loop import Run
 
 QUICK = {"epochs": 12, "pretrain_epochs": 6, "dim": 4}
 
@@ -91,7 +91,7 @@ def test_mlp_scores_are_those_of_the_network(tmp_path):
     need("torch")
     import torch
 
-    from purerec.engines.torch_modules import MLP
+    from purerec.engines.pure.torch.modules import MLP
 
     model = pr.PUGMF(scorer="mlp", dim=4, epochs=2).fit(log(), seed=0)
     net = MLP(4, 4)
@@ -146,7 +146,7 @@ def test_both_engines_learn_the_same_thing(name):
 
 
 def test_divergence_is_told(monkeypatch):
-    monkeypatch.setattr("purerec.training._EXPLODED", 0.5)
+    monkeypatch.setattr("purerec.training.loop._EXPLODED", 0.5)
     with pytest.raises(DivergedError, match=r"_norm is .*; lower learning_rate \(now 1\)"):
         pr.PUGMF(learning_rate=1, regularization=0, epochs=20, dim=2).fit(log())
 

@@ -8,9 +8,9 @@ import pytest
 import purerec as pr
 from conftest import checkerboard, need
 from purerec.errors import ConfigError, DataError, DivergedError, NotFittedError
-from purerec.models import load_model, make_model
-from purerec.models.ratings import binary_targets, unlabeled_weight
-from purerec.training import Run
+from purerec.models.families.ratings import binary_targets, unlabeled_weight
+from purerec.models.registry import load_model, make_model
+from purerec.training.loop import Run
 
 NAMES = ["slopeone", "coclustering", "svd", "pmf", "nmf"]
 EPOCHS = ["svd", "pmf", "nmf", "ials"]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import purerec as pr
-from purerec.interactions import Csr
+from purerec.data.interactions import Csr
+from purerec.models.families.rating_sgd import Descent, Positives, Ratings, Weights, new_choice, rating_epoch
+from purerec.models.families.ratings import rating_targets
 from purerec.models.pmf import PMF
-from purerec.models.rating_sgd import Descent, Positives, Ratings, Weights, new_choice, rating_epoch
-from purerec.models.ratings import rating_targets
 from purerec.models.svd import SVD
-from purerec.randomness import generator
+from purerec.rng import generator
 
 both = pytest.mark.parametrize("model", [SVD, PMF])
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import purerec as pr
-from purerec.models import REGISTRY, make_model
+from purerec.models.registry import REGISTRY, make_model
 
 FILE = Path(__file__).with_name("ml-100k-valid.json")
 METRIC = "NDCG@10"

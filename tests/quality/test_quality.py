@@ -14,7 +14,7 @@ import pytest
 from measure import CASES, FILE, METRIC, reached, validation_part
 
 import purerec as pr
-from purerec.models import REGISTRY
+from purerec.models.registry import REGISTRY
 
 pytestmark = pytest.mark.slow
 MEASURED = json.loads(FILE.read_text())

@@ -18,9 +18,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from purerec.interactions import Interactions
-from purerec.models import make_model
-from purerec.models.base import Recommender
+from purerec.data.interactions import Interactions
+from purerec.models.contract.recommender import Recommender
+from purerec.models.registry import make_model
 
 MARKUP = '<img src=x onerror="alert(1)"> & Söhne'
 TOKEN = "a-token-for-tests-only-0123456789"

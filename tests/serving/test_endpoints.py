@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import pytest
 
-from purerec.models.base import Recommender
-from purerec.serving.settings import Limits
+from purerec.models.contract.recommender import Recommender
+from purerec.serving.process.settings import Limits
 from serving.conftest import MARKUP, Served, frame, problem_of, table
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from purerec.serving import answers, metrics
-from purerec.serving.app import Service, make_app
-from purerec.serving.logs import Log
-from purerec.serving.pool import Pool
-from purerec.serving.settings import Limits, Settings
-from purerec.serving.state import Loaded
+from purerec.serving.http.app import Service, make_app
+from purerec.serving.model import answers
+from purerec.serving.model.loaded_model import Loaded
+from purerec.serving.process import metrics
+from purerec.serving.process.logs import Log
+from purerec.serving.process.pool import Pool
+from purerec.serving.process.settings import Limits, Settings
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from purerec.serving.supervisor import _pause
+from purerec.serving.process.supervisor import _pause
 from serving.conftest import TOKEN, Served, fitted, problem_of, processes, until
 
 

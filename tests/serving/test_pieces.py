@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purerec.serving.pieces import Pieces
-from purerec.serving.settings import Limits
+from purerec.serving.http.pieces import Pieces
+from purerec.serving.process.settings import Limits
 
 LIMITS = Limits(head_bytes=200, body_bytes=500)
 HEAD = b"POST / HTTP/1.1\r\nhost: a\r\n\r\n"

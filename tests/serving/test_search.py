@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from purerec.serving.search import ItemSearch, UserSearch, plain_words
-from purerec.vocabulary import Vocabulary
+from purerec.data.vocabulary import Vocabulary
+from purerec.serving.model.search import ItemSearch, UserSearch, plain_words
 
 TITLES = [
     "Star Wars (1977)",

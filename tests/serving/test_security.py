@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from purerec.errors import ConfigError
-from purerec.serving.gate import POLICY, Gate
-from purerec.serving.server import is_loopback, read_token
-from purerec.serving.settings import Settings
+from purerec.serving.http.middleware import POLICY, Gate
+from purerec.serving.process.launch import is_loopback, read_token
+from purerec.serving.process.settings import Settings
 from serving.conftest import TOKEN, Served, problem_of
 
 
@@ -82,7 +82,7 @@ def test_tokens_are_compared_whole_and_in_constant_time(monkeypatch: pytest.Monk
         compared.append((given, wanted))
         return True
 
-    monkeypatch.setattr("purerec.serving.gate.hmac.compare_digest", compare)
+    monkeypatch.setattr("purerec.serving.http.middleware.hmac.compare_digest", compare)
     gate = Gate(None, Settings(token=TOKEN), None, None, {}, str)  # type: ignore[arg-type]
     gate._check_token({"path": "/v1/model", "headers": [(b"authorization", b"Bearer other")]})
     assert compared == [(hashlib.sha256(b"other").digest(), hashlib.sha256(TOKEN.encode()).digest())]

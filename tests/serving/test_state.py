@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from purerec.errors import StoreError
-from purerec.models import load_model
-from purerec.models.base import Recommender
-from purerec.serving.names import Names
-from purerec.serving.state import Holder, load, snapshot_model
+from purerec.models.contract.recommender import Recommender
+from purerec.models.registry import load_model
+from purerec.serving.model.loaded_model import Holder, load, snapshot_model
+from purerec.serving.model.names import Names
 from purerec.storage import HEAD, pack_strings, read_folder, take_snapshot, write_folder
 from serving.conftest import fitted
 
@@ -100,11 +100,11 @@ def test_whatever_fails_is_a_folder_that_cannot_be_used(error: type[Exception], 
         raise error("of all things")
 
     with monkeypatch.context() as patched:
-        patched.setattr("purerec.serving.state.take_snapshot", fail)
+        patched.setattr("purerec.serving.model.loaded_model.take_snapshot", fail)
         with pytest.raises(StoreError, match="cannot be used"):
             snapshot_model(folder)
     snapshot = snapshot_model(folder)
-    monkeypatch.setattr("purerec.serving.state.restore_model", fail)
+    monkeypatch.setattr("purerec.serving.model.loaded_model.restore_model", fail)
     with pytest.raises(StoreError, match="cannot be used"):
         load(snapshot, "m")
     snapshot.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from purerec.streams import OutputError, abandon_output, end_as_a_broken_pipe_does, open_streams
+from purerec.output.streams import OutputError, abandon_output, end_as_a_broken_pipe_does, open_streams
 
 INTERRUPTED = 130
 

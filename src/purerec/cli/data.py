@@ -6,9 +6,9 @@ from typing import Any
 
 import typer
 
-from purerec import console
 from purerec.cli.groups import Reading, spread
 from purerec.cli.options import DataArg, JsonOpt
+from purerec.output import console
 
 app = typer.Typer(help="Data sets with a name: list them, look at one, fetch one.", no_args_is_help=True)
 
@@ -19,7 +19,7 @@ def data_list(json: JsonOpt = None) -> None:
 
     Example: purerec data list
     """
-    from purerec import catalog
+    from purerec.data import catalog
 
     rows = [catalog.describe(name) for name in catalog.CATALOG]
     if json:
@@ -49,7 +49,7 @@ def data_show(name: DataArg, reading: Reading, json: JsonOpt = None) -> None:
 
     Example: purerec data show ml-1m
     """
-    from purerec import catalog
+    from purerec.data import catalog
 
     data = reading.load(name)
     facts: dict[str, Any] = {"name": data.name, **catalog.statistics(data)}
@@ -80,6 +80,6 @@ def data_get(name: DataArg) -> None:
 
     Example: purerec data get ml-100k
     """
-    from purerec import catalog
+    from purerec.data import catalog
 
     console.say(str(catalog.fetch(name, progress=console.err.is_terminal)))

@@ -7,7 +7,6 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from purerec import console
 from purerec.cli.groups import HoldingOut, Reading
 from purerec.cli.options import (
     DataArg,
@@ -24,6 +23,7 @@ from purerec.cli.options import (
     settings_of_each,
 )
 from purerec.errors import ConfigError
+from purerec.output import console
 
 
 def evaluate(
@@ -47,10 +47,11 @@ def evaluate(
       purerec evaluate ml-100k --split u1 --model itempop
       purerec evaluate clicks.csv --model itempop --split temporal --json result.json
     """
-    from purerec import experiments
-    from purerec.models import load_model, make_model
-    from purerec.training import Run
-    from purerec.tuned import check_searched
+    from purerec.experiments import run
+    from purerec.models.registry import load_model, make_model
+    from purerec.paper.printed import paper_row
+    from purerec.training.loop import Run
+    from purerec.tuning.settings_file import check_searched
 
     if (model is None) == (from_ is None):
         raise ConfigError("give either --model NAME or --from DIR")
@@ -65,7 +66,7 @@ def evaluate(
     parts = holding_out.split(log, split)
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
-    result = experiments.run(
+    result = run.run(
         parts,
         chosen,
         seed=seed,
@@ -86,7 +87,7 @@ def evaluate(
     )
     rows: list[list[Any]] = [[chosen.name, *facts["metrics"].values()]]
     # Only Table 2 was made with a sound evaluator; its numbers stand beside exact ones of the same split.
-    printed = experiments.paper_row(log.name, chosen.name)
+    printed = paper_row(log.name, chosen.name)
     if printed is not None and log.name == "ml-100k" and kind == "exact" and parts.label == "u1":
         rows.append(["paper", *(printed.get(name) for name in facts["metrics"])])
     console.table(["model", *facts["metrics"]], rows)
@@ -121,11 +122,11 @@ def compare(
       purerec compare ml-100k --split u1 --models all --seeds 5
       purerec compare clicks.csv --models pure,ease,bpr --set dim=64
     """
-    from purerec.catalog import cache_folder
-    from purerec.experiments import Plan, RunStore, compare_models
-    from purerec.metrics import parse_of_ranks
-    from purerec.models import REGISTRY
-    from purerec.tuned import check_searched, chosen_file, settings_from
+    from purerec.data.catalog import cache_folder
+    from purerec.evaluation.metrics import parse_of_ranks
+    from purerec.experiments.run import Plan, RunStore, compare_models
+    from purerec.models.registry import REGISTRY
+    from purerec.tuning.settings_file import check_searched, chosen_file, settings_from
 
     named = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
     set_for = settings_of_each(list(dict.fromkeys(named)), set_)
@@ -181,11 +182,11 @@ def reproduce(
 
     Example: purerec reproduce table2 --quick
     """
-    from purerec import reproducing
-    from purerec.catalog import cache_folder
-    from purerec.experiments import RunStore
+    from purerec.data.catalog import cache_folder
+    from purerec.experiments import reproduce
+    from purerec.experiments.run import RunStore
 
-    known = reproducing.names()
+    known = reproduce.names()
     chosen = known if names == ["all"] else names
     for name in chosen:
         if name not in known:
@@ -194,8 +195,8 @@ def reproduce(
         store = RunStore(cache_folder() / "runs" / name)
         if not resume:
             store.clear()
-        found = reproducing.reproduce(name, quick=quick, store=store, tell=console.note)
-        target = reproducing.results_file(name, out)
+        found = reproduce.reproduce(name, quick=quick, store=store, tell=console.note)
+        target = reproduce.results_file(name, out)
         console.write_json(found, str(target))
         store.clear()
         console.say(f"{name}: written to {target}")

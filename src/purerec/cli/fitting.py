@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from purerec import console
 from purerec.cli.groups import HoldingOut, ReadingWithTitles
 from purerec.cli.options import (
     DataArg,
@@ -18,6 +17,7 @@ from purerec.cli.options import (
     command,
     settings_of,
 )
+from purerec.output import console
 
 
 def models(name: Annotated[str | None, typer.Argument(help="A model, to see its settings.")] = None) -> None:
@@ -25,7 +25,7 @@ def models(name: Annotated[str | None, typer.Argument(help="A model, to see its 
 
     Example: purerec models pure
     """
-    from purerec.models import REGISTRY, model_class
+    from purerec.models.registry import REGISTRY, model_class
 
     if name is None:
         rows = [[n, (sys.modules[model_class(n).__module__].__doc__ or "").strip().splitlines()[0]] for n in REGISTRY]
@@ -73,13 +73,13 @@ def fit(
       purerec fit ml-100k --model pure --set dim=8 --split u1 --out model
       purerec fit clicks.csv --model pure --out model --resume
     """
-    from purerec.evaluating import evaluate
-    from purerec.experiments import fit_with_early_stopping
-    from purerec.models import make_model
-    from purerec.reporting.fit import fit_report
+    from purerec.evaluation.protocols import evaluate
+    from purerec.experiments.run import fit_with_early_stopping
+    from purerec.models.registry import make_model
+    from purerec.output.report import fit_report
     from purerec.storage import check_outputs, check_target, locked, remove_folder
-    from purerec.training import CHECKPOINT, Run
-    from purerec.tuned import check_searched
+    from purerec.training.loop import CHECKPOINT, Run
+    from purerec.tuning.settings_file import check_searched
 
     checkpoint = out.with_name(out.name + ".checkpoint")
     check_target(out, kind="model")  # before the work, not after

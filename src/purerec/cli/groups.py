@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from purerec import console
 from purerec.errors import ConfigError
+from purerec.output import console
 
 if TYPE_CHECKING:
-    from purerec.interactions import Interactions
-    from purerec.splitting import Split
+    from purerec.data.interactions import Interactions
+    from purerec.data.splits import Split
 
 
 def _option(name: str, text: str, panel: str) -> Any:
@@ -39,8 +39,8 @@ class Reading:
 
     def load(self, source: str, *, explain_positives: bool = True) -> Interactions:
         """A data set by its name or path."""
-        from purerec import catalog
-        from purerec.reading import read
+        from purerec.data import catalog
+        from purerec.data.readers import read
 
         if source in catalog.CATALOG:
             given = [
@@ -77,7 +77,7 @@ class ReadingWithTitles(Reading):
     titles: Annotated[Path | None, _option("--titles", "File with item ids and titles.", "Reading")] = None
 
     def load(self, source: str, *, explain_positives: bool = True) -> Interactions:
-        from purerec.reading import read_labels
+        from purerec.data.readers import read_labels
 
         data = super().load(source, explain_positives=explain_positives)
         return data if self.titles is None else data.with_labels(read_labels(self.titles, encoding=self.encoding))
@@ -93,7 +93,7 @@ class HoldingOut:
     split_seed: Annotated[int, _option("--split-seed", "Seed of the split.", "Split")] = 0
 
     def split(self, data: Interactions, how: str) -> Split:
-        from purerec.splitting import split
+        from purerec.data.splits import split
 
         return split(data, how, n=self.n, test=self.test, at=self.at, seed=self.split_seed)
 

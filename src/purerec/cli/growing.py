@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from purerec import console
 from purerec.cli.groups import ReadingWithTitles
 from purerec.cli.options import (
     DataArg,
     SeedOpt,
     command,
 )
+from purerec.output import console
 
 if TYPE_CHECKING:
-    from purerec.interactions import Interactions
-    from purerec.models.base import Recommender
+    from purerec.data.interactions import Interactions
+    from purerec.models.contract.recommender import Recommender
 
 FolderArg = Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `purerec fit`.")]
 
@@ -41,10 +41,10 @@ def update(
       purerec update model today.csv --out model
       purerec update model today.csv --out model-tuesday --titles titles.csv
     """
-    from purerec.models import load_model
-    from purerec.reporting.fit import fit_report
+    from purerec.models.registry import load_model
+    from purerec.output.report import fit_report
     from purerec.storage import check_target, locked
-    from purerec.training import Run
+    from purerec.training.loop import Run
 
     check_target(out, kind="model")  # before the work, not after
     with locked(out):  # from before it is read: of two updates at once, one would be lost
@@ -69,7 +69,7 @@ def _with_ids_of(model: Recommender, new: Interactions) -> Interactions:
     """Ids that are all digits in a small file may be text in the model, of which they then are the spelling."""
     import polars as pl
 
-    from purerec.vocabulary import Vocabulary
+    from purerec.data.vocabulary import Vocabulary
 
     def spelled(known: Vocabulary, found: Vocabulary) -> Vocabulary:
         as_text = found.is_integer and not known.is_integer
@@ -91,8 +91,8 @@ def export(
       purerec export model --out vectors
       purerec export model --out vectors --index
     """
-    from purerec.exporting import export_vectors
-    from purerec.models import load_model
+    from purerec.models.registry import load_model
+    from purerec.output.vectors import export_vectors
 
     found = export_vectors(load_model(folder), out, index=index)
     console.say(

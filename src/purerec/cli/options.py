@@ -11,7 +11,7 @@ import typer
 from purerec.errors import ConfigError
 
 if TYPE_CHECKING:
-    from purerec.evaluating import Protocol
+    from purerec.evaluation.protocols import Protocol
 
 DataArg = Annotated[str, typer.Argument(metavar="DATA", help="A name from `purerec data list`, or a path.")]
 SplitOpt = Annotated[
@@ -42,7 +42,7 @@ def settings_of(assignments: list[str] | None, file: Path | None = None, model: 
     """What --set says, on top of what a settings file has for the model."""
     settings: dict[str, Any] = {}
     if file is not None and model is not None:
-        from purerec.tuned import settings_from
+        from purerec.tuning.settings_file import settings_from
 
         settings |= settings_from(file, model)
     for text in assignments or []:
@@ -55,7 +55,7 @@ def settings_of(assignments: list[str] | None, file: Path | None = None, model: 
 
 def settings_of_each(names: list[str], assignments: list[str] | None) -> dict[str, dict[str, Any]]:
     """What --set says to each model: of several, those that have no such setting go without it."""
-    from purerec.models import make_model, settings_it_has
+    from purerec.models.registry import make_model, settings_it_has
 
     given = settings_of(assignments)
     found = {name: given if len(names) == 1 else settings_it_has(name, given) for name in names}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from purerec import console
 from purerec.cli.options import JsonOpt
 from purerec.errors import ConfigError, DataError
+from purerec.output import console
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,8 +51,8 @@ def recommend(
       purerec recommend model --history 50,181
       purerec recommend model --all --out recs.parquet
     """
-    from purerec.models import load_model
-    from purerec.writing import check_target
+    from purerec.models.registry import load_model
+    from purerec.output.tables import check_target
 
     asked = [bool(user), users_file is not None, everybody, history is not None]
     if sum(asked) != 1:
@@ -93,7 +93,7 @@ def recommend(
 def _write(out: Path, parts: Iterator[pl.DataFrame], n_users: int) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from purerec.writing import write_parts
+    from purerec.output.tables import write_parts
 
     columns = TextColumn("lists"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console.err, disable=not console.err.is_terminal, transient=True) as progress:

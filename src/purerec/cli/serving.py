@@ -7,8 +7,8 @@ from typing import Annotated, cast
 
 import typer
 
-from purerec import console
 from purerec.errors import ConfigError
+from purerec.output import console
 
 _WEAK = 16
 
@@ -42,8 +42,8 @@ def serve(
       purerec serve model
       purerec serve model --host 0.0.0.0 --port 80 --workers 2 --token-file token.txt
     """
-    from purerec.serving.server import read_token, serve
-    from purerec.serving.settings import AccessLog, Settings
+    from purerec.serving.process.launch import read_token, serve
+    from purerec.serving.process.settings import AccessLog, Settings
 
     if access_log not in ("route", "path", "off"):
         raise ConfigError(f"--access-log takes route, path or off, not {access_log!r}")

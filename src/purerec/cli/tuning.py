@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from purerec import __version__, console
+from purerec import __version__
 from purerec.cli.groups import HoldingOut, Reading, as_given
 from purerec.cli.options import (
     DataArg,
@@ -26,9 +26,10 @@ from purerec.cli.options import (
     settings_of_each,
 )
 from purerec.errors import ConfigError, PurerecError, StoreError
+from purerec.output import console
 
 if TYPE_CHECKING:
-    from purerec.tuning import Tuned
+    from purerec.tuning.search import Tuned
 
 
 def tune(
@@ -65,11 +66,11 @@ def tune(
       purerec tune ml-100k --split u1 --models all --minutes 2 --set dim=5 --out tuned.toml
       purerec evaluate clicks.csv --model pure --settings tuned.toml
     """
-    from purerec.judging import Task
-    from purerec.studies import need_optuna
-    from purerec.tuned import check_searched, check_target, read_settings, searched, write_settings
-    from purerec.tuning import Budget
-    from purerec.tuning import tune as search
+    from purerec.tuning.objective import Task
+    from purerec.tuning.search import Budget
+    from purerec.tuning.search import tune as search
+    from purerec.tuning.settings_file import check_searched, check_target, read_settings, searched, write_settings
+    from purerec.tuning.study import need_optuna
 
     need_optuna()
     if out is not None:
@@ -138,7 +139,7 @@ def tune(
 
 
 def _names(text: str) -> list[str]:
-    from purerec.models import REGISTRY, model_class
+    from purerec.models.registry import REGISTRY, model_class
 
     names = list(REGISTRY) if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
     if not names:
@@ -150,8 +151,8 @@ def _names(text: str) -> list[str]:
 
 def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerprint: str) -> Path:
     """The file given, or one in the cache that no other search has at this time: two on the same data have two."""
-    from purerec.catalog import cache_folder
-    from purerec.studies import claimed, in_use
+    from purerec.data.catalog import cache_folder
+    from purerec.tuning.study import claimed, in_use
 
     if given is not None:
         if given.exists() and given.stat().st_size and not resume:

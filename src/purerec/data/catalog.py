@@ -1,6 +1,6 @@
 """Named data sets: what each is, where it comes from, and what the paper says about it.
 
-`purerec.fetching` gets the files and checks them; here is what there is to get.
+`purerec.data.locate` gets the files and checks them; here is what there is to get.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from purerec.entries import Archive, Entry, File, Layout, Table1, Wheel
+from purerec.data.datasets import Archive, Entry, File, Layout, Table1, Wheel
+from purerec.data.locate import cache_folder, is_present, local_folders, locate
 from purerec.errors import ConfigError, DataError
-from purerec.fetching import cache_folder, is_present, local_folders, locate
 
 if TYPE_CHECKING:
-    from purerec.interactions import Interactions
+    from purerec.data.interactions import Interactions
 
 __all__ = ["CATALOG", "cache_folder", "describe", "fetch", "load", "statistics"]
 
@@ -246,7 +246,7 @@ def load(
             f"'{name}' takes no parameter {next(iter(world_params))!r}; only the synthetic 'world' has some"
         )
     found = locate(entry, cache_dir=cache_dir, offline=offline, progress=progress)
-    from purerec.reading import read
+    from purerec.data.readers import read
 
     data = read(
         found.folder / found.layout.ratings.name,
@@ -320,7 +320,7 @@ def _entry(name: str) -> Entry:
 
 
 def _load_world(params: dict[str, Any]) -> Interactions:
-    from purerec.world import make_world, setting_names
+    from purerec.data.synthetic import make_world, setting_names
 
     unknown = [key for key in params if key not in setting_names()]
     if unknown:

@@ -119,7 +119,7 @@ def verify(path: Path, file: File, *, shown: str | None = None) -> None:
     except OSError as error:
         raise Unusable(f"{shown} cannot be read ({error.strerror or error})") from None
     if file.counts is not None:
-        from purerec.reading import read
+        from purerec.data.readers import read
 
         try:
             data = read(path, header=False)

@@ -11,9 +11,9 @@ from typing import NoReturn
 
 import polars as pl
 
-from purerec.contents import BLANK, Content, raise_not_utf8, reason
+from purerec.data.contents import BLANK, Content, raise_not_utf8, reason
+from purerec.data.sniffing import Layout, Role, split_line, text_lines
 from purerec.errors import ReadError
-from purerec.sniffing import Layout, Role, split_line, text_lines
 
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """What polars raises for files that it cannot read; damaged ones may break it, which is not even an Exception"""

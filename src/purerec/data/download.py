@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from purerec.entries import Archive, Entry, File, Unusable, Wheel, verify
+from purerec.data.datasets import Archive, Entry, File, Unusable, Wheel, verify
 
 _LOG = logging.getLogger("purerec")
 _TIMEOUT_S = 10.0

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from purerec.data.interactions import Interactions
+from purerec.data.splits import On, Split, split
 from purerec.errors import SplitError
-from purerec.interactions import Interactions
-from purerec.randomness import generator
-from purerec.splitting import On, Split, split
+from purerec.rng import generator
 
 I64 = npt.NDArray[np.int64]
 

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from purerec.data.indices import index_of
+from purerec.data.vocabulary import Id, Vocabulary, encode
 from purerec.errors import DataError
-from purerec.indices import index_of
-from purerec.vocabulary import Id, Vocabulary, encode
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -351,7 +351,7 @@ class Interactions:
         positive_rating: float | None = None,
         name: str = "data",
     ) -> Interactions:
-        """From columns of external ids, already checked (`purerec.reading` does that for files and tables)."""
+        """From columns of external ids, already checked (`purerec.data.readers` does that for files and tables)."""
         users, user_idx = encode(_as_series(user, "user"), "user")
         items, item_idx = encode(_as_series(item, "item"), "item")
         for vocabulary, idx in ((users, user_idx), (items, item_idx)):

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from purerec.downloading import PART, obtain, say
-from purerec.entries import Entry, File, Layout, Unusable, verify
+from purerec.data.datasets import Entry, File, Layout, Unusable, verify
+from purerec.data.download import PART, obtain, say
 from purerec.errors import FetchError
 
 _LOG = logging.getLogger("purerec")

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from purerec.checking import checked
-from purerec.contents import Content, check_file, content_of, reason, shown
-from purerec.delimited import POLARS_ERRORS, polars_csv, text_rows
+from purerec.data.contents import Content, check_file, content_of, reason, shown
+from purerec.data.delimited import POLARS_ERRORS, polars_csv, text_rows
+from purerec.data.interactions import Interactions
+from purerec.data.sniffing import CANONICAL_INTEGER, Layout, Role, find_roles, sniff
+from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
-from purerec.interactions import Interactions
-from purerec.sniffing import CANONICAL_INTEGER, Layout, Role, find_roles, sniff
 
 _PARQUET = (".parquet", ".pq")
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from purerec.contents import BLANK
+from purerec.data.contents import BLANK
 from purerec.errors import ReadError
 
 Role = Literal["user", "item", "rating", "timestamp", "label"]

@@ -10,16 +10,14 @@ import re
 from dataclasses import InitVar, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from purerec.errors import SplitError, StoreError
-from purerec.interactions import Csr, Interactions, Mask
-from purerec.randomness import generator
+from purerec.data.interactions import Csr, Interactions, Mask
+from purerec.errors import SplitError
+from purerec.rng import generator
 
 Method = Literal["official", "ratio", "leave_n_out", "temporal"]
 On = Literal["all", "positives"]
@@ -59,7 +57,7 @@ class Split:
         """Train and validation together: what a final model is fitted on, once its settings are fixed."""
         if self.valid is None:
             return self.train
-        return _join(self.train, self.valid)
+        return join(self.train, self.valid)
 
     @property
     def label(self) -> str:
@@ -304,7 +302,7 @@ def _date(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(" ").removesuffix("+00:00")
 
 
-def _join(first: Interactions, second: Interactions) -> Interactions:
+def join(first: Interactions, second: Interactions) -> Interactions:
     def both(a: Any, b: Any) -> Any:
         return None if a is None or b is None else np.concatenate([a, b])
 
@@ -315,34 +313,3 @@ def _join(first: Interactions, second: Interactions) -> Interactions:
         rating=both(first.rating, second.rating),
         timestamp=both(first.timestamp, second.timestamp),
     )
-
-
-def save_split(split: Split, path: str | PathLike[str]) -> Path:
-    """Write a split, with its data, to a folder that `load_split` reads."""
-    from purerec import storage
-
-    parts = [split.train, *([split.valid] if split.valid is not None else []), split.test]
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = _join(whole, part)
-    facts, tensors = storage.pack_interactions(whole)
-    sizes = [len(part) for part in parts]
-    manifest = {"data": facts, "made": split.made, "sizes": sizes}
-    return storage.write_folder(path, kind="split", manifest=manifest, tensors=tensors)
-
-
-def load_split(path: str | PathLike[str]) -> Split:
-    """Read a split that `save_split` wrote."""
-    from purerec import storage
-
-    stored = storage.read_folder(path, kind="split")
-    try:
-        whole = storage.unpack_interactions(stored.manifest["data"], stored.tensors)
-        sizes, made = stored.manifest["sizes"], dict(stored.manifest["made"])
-        if len(sizes) not in (2, 3) or min(sizes) < 0 or sum(sizes) != len(whole):
-            raise StoreError(f"parts of {sizes} rows do not make up {len(whole):,}")
-        ends = np.cumsum(sizes)
-        parts = [whole.subset(np.arange(start, end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-        return Split(parts[0], parts[1] if len(parts) == 3 else None, parts[-1], made)
-    except (KeyError, TypeError, ValueError, StoreError) as error:
-        raise StoreError(f"{path} makes no sense ({error}); make the split again") from None

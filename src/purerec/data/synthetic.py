@@ -22,14 +22,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from purerec.data.interactions import F32, I32, I64, Interactions, Mask
+from purerec.data.synthetic_kernels import F64, fill_logits, fill_observed, fill_relevance, fill_truth
+from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError
-from purerec.interactions import F32, I32, I64, Interactions, Mask
-from purerec.randomness import generator, key64
-from purerec.vocabulary import Vocabulary
-from purerec.world_kernels import F64, fill_logits, fill_observed, fill_relevance, fill_truth
+from purerec.rng import generator, key64
 
 if TYPE_CHECKING:
-    from purerec.splitting import Split
+    from purerec.data.splits import Split
 
 _CALIBRATION_PAIRS = 1 << 20
 """Pairs that the two unknown constants are fitted on; worlds up to this size are fitted exactly."""
@@ -188,7 +188,7 @@ class World:
 
     def true_split(self, *, users: int | None = 1000, seed: int = 0) -> Split:
         """Train on all of the log, test on what is `hidden`: for `evaluate` against the truth."""
-        from purerec.splitting import Split
+        from purerec.data.splits import Split
 
         test = self.hidden(users=users, seed=seed)
         made = {"method": "truth", "seed": seed, "parameters": {"users": users}, "rows": len(self.observed)}

@@ -1,4 +1,4 @@
-"""Kernels of the synthetic world: what is relevant, and who came to see what. Formulas: `purerec.world`."""
+"""Kernels of the synthetic world: what is relevant, and who came to see what. Formulas: `purerec.data.synthetic`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from purerec.compiled import kernel
-from purerec.drawing import splitmix64
-from purerec.interactions import F32, I32, I64, Mask
+from purerec.data.interactions import F32, I32, I64, Mask
+from purerec.jit.counter_rng import splitmix64
+from purerec.jit.decorator import kernel
 
 F64 = npt.NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from purerec.data.indices import index_of, indices_of
 from purerec.errors import DataError, UnknownIdError
-from purerec.indices import index_of, indices_of
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -16,8 +16,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from purerec.compiled import Scalar, kernel
-from purerec.drawing import (
+from purerec.data.interactions import Csr
+from purerec.errors import DataError
+from purerec.jit.counter_rng import splitmix64
+from purerec.jit.decorator import Scalar, kernel
+from purerec.jit.simd import LANES, Vector, load, sigmoid_softplus, splat, store, total
+from purerec.rng import generator, key64
+from purerec.sampling.draws import (
     ITEM_MASK,
     USER_SHIFT,
     Tables,
@@ -25,9 +30,8 @@ from purerec.drawing import (
     draw_popular_items,
     prefetch,
     shuffle_pairs,
-    splitmix64,
 )
-from purerec.engines.negatives import (
+from purerec.sampling.dynamic import (
     BEST,
     FIRST,
     RANKED,
@@ -40,11 +44,7 @@ from purerec.engines.negatives import (
     softmax_of,
     unit,
 )
-from purerec.engines.vectors import LANES, Vector, load, sigmoid_softplus, splat, store, total
-from purerec.errors import DataError
-from purerec.interactions import Csr
-from purerec.randomness import generator, key64
-from purerec.sampling import UnlabeledSampler, weighted
+from purerec.sampling.unlabeled import UnlabeledSampler, weighted
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from purerec.engines.columns import Columns, choose_columns
 from purerec.errors import MissingExtraError
-from purerec.randomness import generator
+from purerec.rng import generator
 
 try:
     import torch
@@ -20,8 +20,8 @@ try:
 except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="cfgan") from missing
 
-from purerec.engines.torch_adam import Array, RowAdam, Weights
-from purerec.engines.torch_engine import one_thread
+from purerec.engines.pure.torch.engine import one_thread
+from purerec.engines.row_adam import Array, RowAdam, Weights
 
 
 @dataclass(frozen=True)

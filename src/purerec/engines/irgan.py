@@ -16,11 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from purerec.compiled import Scalar, kernel
-from purerec.drawing import Tables, is_observed, mulhi, splitmix64
-from purerec.engines.negatives import unit
-from purerec.engines.pairwise import Factors, Rules, score_pair, triple_step
-from purerec.engines.vectors import LANES, exp_negative, load, sigmoid_softplus, splat, store, total
+from purerec.engines.bpr import Factors, Rules, score_pair, triple_step
+from purerec.jit.counter_rng import mulhi, splitmix64
+from purerec.jit.decorator import Scalar, kernel
+from purerec.jit.simd import LANES, exp_negative, load, sigmoid_softplus, splat, store, total
+from purerec.sampling.draws import Tables, is_observed
+from purerec.sampling.dynamic import unit
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

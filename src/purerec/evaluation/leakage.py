@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from purerec.data.interactions import Csr, Interactions
+from purerec.data.splits import Split
+from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError
-from purerec.interactions import Csr, Interactions
-from purerec.splitting import Split
-from purerec.vocabulary import Vocabulary
 
 
 @runtime_checkable

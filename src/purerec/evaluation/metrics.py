@@ -1,6 +1,6 @@
 """Metrics as pure functions of ranks (per user) or of top-k lists (of the whole catalogue).
 
-Ranks are given flat, as `purerec.ranking.Ranks` holds them: `ranks` (n_positives,), 1-based and ascending
+Ranks are given flat, as `purerec.ranking.ranks.Ranks` holds them: `ranks` (n_positives,), 1-based and ascending
 within each user, and `indptr` (n_users + 1,). Every per-user function returns (n_users,) float64; a user
 without positives gets 0 everywhere, and is better left out. In the formulas r_1 < r_2 < ... < r_n are the
 ranks of a user's n positives.

@@ -10,7 +10,7 @@
                     come from. Everything but MRR is inflated.
 
 Users without a test positive are left out, and counted. A model that was fitted on other users or items than the
-split has, or on positives that it is to be judged by, is refused (`purerec.leakage`).
+split has, or on positives that it is to be judged by, is refused (`purerec.evaluation.leakage`).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from purerec.compiled import Scalar, kernel
-from purerec.drawing import mulhi, splitmix64
+from purerec.data.interactions import Csr, Interactions
+from purerec.data.splits import Split
 from purerec.errors import ConfigError, DataError
-from purerec.interactions import Csr, Interactions
-from purerec.leakage import check_unseen
-from purerec.metrics import DEFAULT_METRICS, Metric, coverage, gini, novelty, parse
-from purerec.randomness import key64
-from purerec.ranking import Ranks, ranks, top_k
-from purerec.scoring import Scorer
-from purerec.splitting import Split
+from purerec.evaluation.leakage import check_unseen
+from purerec.evaluation.metrics import DEFAULT_METRICS, Metric, coverage, gini, novelty, parse
+from purerec.jit.counter_rng import mulhi, splitmix64
+from purerec.jit.decorator import Scalar, kernel
+from purerec.ranking.ranks import Ranks, ranks, top_k
+from purerec.ranking.scorers import Scorer
+from purerec.rng import key64
 
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.errors import ConfigError, DataError
-from purerec.evaluating import Evaluation
-from purerec.randomness import generator
+from purerec.evaluation.protocols import Evaluation
+from purerec.rng import generator
 
 F64 = npt.NDArray[np.float64]
 Verdict = Literal["baseline", "better", "worse", "no difference"]

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from purerec import catalog
-from purerec.comparing import compare, pooled
-from purerec.evaluating import Evaluation, evaluate
-from purerec.interactions import F32, I64, Csr, Interactions
-from purerec.models import make_model
-from purerec.models.base import Recommender
-from purerec.randomness import generator
-from purerec.scoring import Factors
-from purerec.splitting import Split
+from purerec.data import catalog
+from purerec.data.interactions import F32, I64, Csr, Interactions
+from purerec.data.splits import Split
+from purerec.evaluation.protocols import Evaluation, evaluate
+from purerec.evaluation.significance import compare, pooled
+from purerec.models.contract.recommender import Recommender
+from purerec.models.registry import make_model
+from purerec.ranking.scorers import Factors
+from purerec.rng import generator
 
 _LEAST = 5
 

@@ -14,16 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from purerec import __version__, catalog, update_quality
-from purerec.comparing import compare, pooled
+from purerec import __version__
+from purerec.data import catalog
+from purerec.data.folds import thinned
+from purerec.data.splits import Split, split
+from purerec.data.synthetic import make_world
 from purerec.errors import ConfigError, PurerecError
-from purerec.evaluating import Evaluation, evaluate
-from purerec.experiments import Plan, RunStore, compare_models, folder
-from purerec.models import make_model, settings_it_has
-from purerec.splitting import Split, split
-from purerec.tuned import check_searched, tuned_file, tuned_settings
-from purerec.validating import thinned
-from purerec.world import make_world
+from purerec.evaluation.protocols import Evaluation, evaluate
+from purerec.evaluation.significance import compare, pooled
+from purerec.experiments import updating
+from purerec.experiments.run import Plan, RunStore, compare_models
+from purerec.models.registry import make_model, settings_it_has
+from purerec.paper.printed import folder
+from purerec.tuning.settings_file import check_searched, tuned_file, tuned_settings
 
 Tell = Callable[[str], None]
 
@@ -44,11 +47,11 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
     if spec.get("kind") == "exposure":
         return head | _exposure(spec, seeds, tell)
     if spec.get("kind") == "folding":
-        from purerec.folding_quality import folding_quality
+        from purerec.experiments.fold_in import folding_quality
 
         return head | folding_quality(spec, seeds, tell)
     if spec.get("kind") == "updating":
-        return head | update_quality.reproduce(spec, seeds, tell)
+        return head | updating.reproduce(spec, seeds, tell)
     data = catalog.load(spec["data"])
     parts = split(data, spec["split"], n=spec.get("n"))
     if spec.get("kind") == "validation":

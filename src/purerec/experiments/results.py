@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from purerec.comparing import Row, compare
-from purerec.evaluating import Evaluation
+from purerec.evaluation.protocols import Evaluation
+from purerec.evaluation.significance import Row, compare
 
 
 @dataclass(frozen=True, eq=False)

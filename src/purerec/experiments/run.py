@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import time
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -16,17 +15,18 @@ from typing import Any
 import numpy as np
 
 from purerec import __version__, storage
+from purerec.data.interactions import Interactions
+from purerec.data.splits import Split
+from purerec.data.splits import split as make_split
 from purerec.errors import ConfigError, PurerecError, StoreError
-from purerec.evaluating import Evaluation, Protocol, evaluate
-from purerec.interactions import Interactions
+from purerec.evaluation.metrics import DEFAULT_METRICS, parse_of_ranks
+from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
+from purerec.experiments.results import Comparison, Result
 from purerec.memory import Peak
-from purerec.metrics import DEFAULT_METRICS, parse_of_ranks
-from purerec.models import make_model
-from purerec.models.base import Recommender
-from purerec.results import Comparison, Result
-from purerec.splitting import Split
-from purerec.splitting import split as make_split
-from purerec.training import Run
+from purerec.models.contract.recommender import Recommender
+from purerec.models.registry import make_model
+from purerec.paper.printed import paper_row
+from purerec.training.loop import Run
 
 
 def run(
@@ -77,27 +77,6 @@ def fit_with_early_stopping(
     epochs = None if best is None or best.best_epoch is None else best.best_epoch + 1
     model.fit(train, seed=seed, run=replace(options, stop_after=epochs))
     model.fitted_on["epochs_found"] = epochs
-
-
-@cache
-def paper() -> dict[str, Any]:
-    """The numbers that the paper prints."""
-    with (folder() / "paper.toml").open("rb") as file:
-        return tomllib.load(file)
-
-
-def folder() -> Path:
-    """Where the experiments' TOML files are: inside an installed package, or in the source tree."""
-    packaged = Path(__file__).parent / "_experiments"
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "experiments"
-
-
-def paper_row(data: str, model: str) -> dict[str, float] | None:
-    """The paper's row for a model on one of its data sets."""
-    for table in ("table2", "table3", "table4"):
-        if paper()[table]["data"] == data and model in paper()[table]:
-            return dict(zip(paper()["columns"], paper()[table][model], strict=True))
-    return None
 
 
 # ---------------------------------------------------------------------- several models side by side
@@ -253,7 +232,7 @@ class RunStore:
 def _code() -> str:
     """A digest of this package's source: a result of other code is another result, whatever the version says."""
     digest = hashlib.sha256()
-    root = Path(__file__).parent
+    root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -21,15 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from purerec import catalog
+from purerec.data import catalog
+from purerec.data.interactions import F32, I64, Interactions
+from purerec.data.splits import Split
 from purerec.errors import DataError
-from purerec.evaluating import Evaluation, evaluate
-from purerec.interactions import F32, I64, Interactions
-from purerec.models import make_model
-from purerec.models.base import Recommender
-from purerec.models.growing import append, unite
-from purerec.scoring import Factors
-from purerec.splitting import Split
+from purerec.evaluation.protocols import Evaluation, evaluate
+from purerec.models.contract.recommender import Recommender
+from purerec.models.contract.updating import append, unite
+from purerec.models.registry import make_model
+from purerec.ranking.scorers import Factors
 
 WAYS = ("old", "updated", "refitted")
 

@@ -18,7 +18,7 @@ import numba.extending
 import numpy as np
 from llvmlite import ir
 
-from purerec.compiled import Scalar, intrinsic, kernel
+from purerec.jit.decorator import Scalar, intrinsic, kernel
 
 # Numba's own annotations do not reach as far as its extension interface.
 types: Any = numba.types

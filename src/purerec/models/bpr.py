@@ -18,11 +18,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from purerec.engines.negatives import RULES, Negatives
-from purerec.engines.pairwise import PairwiseSettings
-from purerec.interactions import Csr
-from purerec.models.factor_model import FactorConfig, FactorModel, PairwiseGame
-from purerec.models.spaces import Choices, Ints, SearchSpace
+from purerec.data.interactions import Csr
+from purerec.engines.bpr import PairwiseSettings
+from purerec.models.contract.search_space import Choices, Ints, SearchSpace
+from purerec.models.families.pairwise_mf import FactorConfig, FactorModel, PairwiseGame
+from purerec.sampling.dynamic import RULES, Negatives
 
 
 class BPRConfig(FactorConfig):

@@ -27,18 +27,18 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.base import State
-from purerec.models.checks import need_positives
-from purerec.models.epochs import EpochConfig, EpochModel, Schedule, scheduled
-from purerec.models.folding import Folding, PairwiseFolding, tanh_ratio
-from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
-from purerec.scoring import Factors
+from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.models.contract.checks import need_positives
+from purerec.models.contract.foldin import Folding, PairwiseFolding, tanh_ratio
+from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
+from purerec.models.contract.recommender import State
+from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
+from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training import Record, Run
+from purerec.training.loop import Record, Run
 
 if TYPE_CHECKING:
-    from purerec.engines.cfgan_engine import CFGANSettings
+    from purerec.engines.cfgan import CFGANSettings
 
 _FOLD_REGULARIZATION = 0.02
 
@@ -109,7 +109,7 @@ class CFGAN(EpochModel):
         self._train(CFGANGame(self, need_positives(log), seed), log, valid, seed, run, remedy=remedy)
 
     def _settings(self) -> CFGANSettings:
-        from purerec.engines.cfgan_engine import CFGANSettings
+        from purerec.engines.cfgan import CFGANSettings
 
         c = self.config
         return CFGANSettings(
@@ -183,7 +183,7 @@ class CFGANGame:
     """The two networks of one fit, as `training` wants them."""
 
     def __init__(self, model: CFGAN, positives: Csr, seed: int) -> None:
-        from purerec.engines.cfgan_engine import CFGANEngine
+        from purerec.engines.cfgan import CFGANEngine
 
         matrix = positives.to_scipy()
         if model.config.based == "item":

@@ -24,12 +24,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from purerec.compiled import Scalar, kernel
-from purerec.interactions import F32, I32, I64, Interactions, Mask
-from purerec.models.base import State
-from purerec.models.checks import need_positives
-from purerec.models.folding import Folding
-from purerec.models.ratings import (
+from purerec.data.interactions import F32, I32, I64, Interactions, Mask
+from purerec.jit.decorator import Scalar, kernel
+from purerec.models.contract.checks import need_positives
+from purerec.models.contract.foldin import Folding
+from purerec.models.contract.recommender import State
+from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.models.families.ratings import (
     RatingConfig,
     RatingModel,
     Targets,
@@ -38,12 +39,11 @@ from purerec.models.ratings import (
     rating_targets,
     unlabeled_weight,
 )
-from purerec.models.spaces import Floats, Ints, SearchSpace
-from purerec.randomness import generator
-from purerec.scoring import Factors
+from purerec.ranking.scorers import Factors
+from purerec.rng import generator
 from purerec.storage import Layout, Part
 from purerec.storage.structure import check_below
-from purerec.training import Run
+from purerec.training.loop import Run
 
 F64 = npt.NDArray[np.float64]
 

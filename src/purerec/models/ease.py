@@ -20,14 +20,14 @@ import numpy as np
 from pydantic import Field
 
 from purerec import memory
+from purerec.data.interactions import F32, I32, I64, Interactions
 from purerec.errors import ConfigError, DataError
-from purerec.explaining import Person
-from purerec.interactions import F32, I32, I64, Interactions
-from purerec.models.base import Config, Recommender, State
-from purerec.models.checks import need_positives
-from purerec.models.spaces import Floats, SearchSpace
+from purerec.models.contract.checks import need_positives
+from purerec.models.contract.explaining import Person
+from purerec.models.contract.recommender import Config, Recommender, State
+from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.storage import Layout, Part
-from purerec.training import Run
+from purerec.training.loop import Run
 
 _BLOCK = 1024
 """Items whose products with all others are in memory twice."""

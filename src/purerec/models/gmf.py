@@ -14,9 +14,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorModel
-from purerec.models.spaces import Floats, SearchSpace
-from purerec.models.usual import DIM, observed_share
+from purerec.models.contract.data_defaults import DIM, observed_share
+from purerec.models.contract.search_space import Floats, SearchSpace
+from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
 
 
 class GMFConfig(DiscriminatorConfig):

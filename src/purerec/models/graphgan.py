@@ -26,13 +26,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.engines import graphgan_kernels as kernels
-from purerec.engines.irgan_kernels import POINTWISE, Rates
-from purerec.interactions import Csr
-from purerec.models.factor_model import FactorModel
-from purerec.models.policy_game import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
-from purerec.models.spaces import Ints, SearchSpace
-from purerec.training import Record
+from purerec.data.interactions import Csr
+from purerec.engines import graphgan as kernels
+from purerec.engines.irgan import POINTWISE, Rates
+from purerec.models.contract.search_space import Ints, SearchSpace
+from purerec.models.families.pairwise_mf import FactorModel
+from purerec.models.families.policy_gradient import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
+from purerec.training.loop import Record
 
 
 class GraphGANConfig(PolicyConfig):

@@ -26,17 +26,17 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.compiled import Scalar, kernel
-from purerec.engines.vectors import LANES, load, splat, store, total
-from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.checks import need_positives
-from purerec.models.epochs import EpochConfig, EpochModel, with_strangers
-from purerec.models.folding import Folding, SquaredFolding
-from purerec.models.spaces import Floats, Ints, SearchSpace
-from purerec.models.usual import DIM, shrinking, usual_dim
-from purerec.randomness import generator
+from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.jit.decorator import Scalar, kernel
+from purerec.jit.simd import LANES, load, splat, store, total
+from purerec.models.contract.checks import need_positives
+from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
+from purerec.models.contract.foldin import Folding, SquaredFolding
+from purerec.models.contract.iterative import EpochConfig, EpochModel, with_strangers
+from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.rng import generator
 from purerec.storage import Layout, Part
-from purerec.training import Record, Run, State
+from purerec.training.loop import Record, Run, State
 
 _DENSITIES = 32
 """What all unobserved pairs weigh by default, where the positives weigh 1."""

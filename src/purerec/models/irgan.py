@@ -26,14 +26,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.engines import irgan_kernels as kernels
-from purerec.engines.pairwise import Rules, unpack
-from purerec.engines.vectors import LANES
-from purerec.interactions import Csr
-from purerec.models.base import State
-from purerec.models.factor_model import FactorModel
-from purerec.models.policy_game import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
-from purerec.models.spaces import Choices, Floats, SearchSpace
+from purerec.data.interactions import Csr
+from purerec.engines import irgan as kernels
+from purerec.engines.bpr import Rules, unpack
+from purerec.jit.simd import LANES
+from purerec.models.contract.recommender import State
+from purerec.models.contract.search_space import Choices, Floats, SearchSpace
+from purerec.models.families.pairwise_mf import FactorModel
+from purerec.models.families.policy_gradient import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
 
 _MODES = {"pointwise": kernels.POINTWISE, "pairwise": kernels.PAIRWISE}
 

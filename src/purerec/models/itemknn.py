@@ -20,13 +20,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.explaining import Person
-from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.base import Config, Recommender, State
-from purerec.models.checks import need_positives
-from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
+from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.models.contract.checks import need_positives
+from purerec.models.contract.explaining import Person
+from purerec.models.contract.recommender import Config, Recommender, State
+from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part, check_csr
-from purerec.training import Run
+from purerec.training.loop import Run
 
 _BLOCK_MB = 16
 _LIKED_NEIGHBORS = 2.5

@@ -12,12 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from purerec.explaining import Person
-from purerec.interactions import F32, I32, I64, Interactions
-from purerec.models.base import Recommender, State
-from purerec.scoring import Factors
+from purerec.data.interactions import F32, I32, I64, Interactions
+from purerec.models.contract.explaining import Person
+from purerec.models.contract.recommender import Recommender, State
+from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training import Run
+from purerec.training.loop import Run
 
 
 class ItemPop(Recommender):

@@ -26,11 +26,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from purerec.engines.negatives import FIRST, RANKED, VIOLATING
-from purerec.engines.pairwise import PairwiseSettings
-from purerec.interactions import Csr
-from purerec.models.factor_model import FactorConfig, FactorModel, PairwiseGame
-from purerec.models.spaces import Choices, Floats, Ints, SearchSpace
+from purerec.data.interactions import Csr
+from purerec.engines.bpr import PairwiseSettings
+from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
+from purerec.models.families.pairwise_mf import FactorConfig, FactorModel, PairwiseGame
+from purerec.sampling.dynamic import FIRST, RANKED, VIOLATING
 
 _RULES = {"static": FIRST, "dynamic": RANKED, "rank": VIOLATING}
 

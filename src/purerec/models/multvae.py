@@ -22,15 +22,15 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.base import State
-from purerec.models.checks import need_positives
-from purerec.models.epochs import EpochConfig, EpochModel, Schedule, scheduled
-from purerec.models.folding import Folding, tanh_ratio
-from purerec.models.spaces import Floats, Ints, SearchSpace
-from purerec.scoring import Factors
+from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.models.contract.checks import need_positives
+from purerec.models.contract.foldin import Folding, tanh_ratio
+from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
+from purerec.models.contract.recommender import State
+from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training import Record, Run
+from purerec.training.loop import Record, Run
 
 
 class MultVAEConfig(EpochConfig):
@@ -151,7 +151,7 @@ class MultVAEFitting:
     """The network of one fit, as `training` wants it."""
 
     def __init__(self, config: MultVAEConfig, positives: Csr, seed: int) -> None:
-        from purerec.engines.multvae_engine import MultVAEEngine, MultVAESettings
+        from purerec.engines.multvae import MultVAEEngine, MultVAESettings
 
         matrix = positives.to_scipy()
         settings = MultVAESettings(

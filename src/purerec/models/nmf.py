@@ -23,18 +23,18 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.compiled import Scalar, kernel
-from purerec.engines.vectors import LANES, load, splat, store, total
+from purerec.data.interactions import F32, I32, I64, Interactions
 from purerec.errors import DataError
-from purerec.interactions import F32, I32, I64, Interactions
-from purerec.models.checks import need_positives
-from purerec.models.epochs import with_strangers
-from purerec.models.rating_factors import F64, FactorConfig, FactorRatingModel
-from purerec.models.ratings import rating_scale, rating_targets, unlabeled_weight
-from purerec.models.spaces import Floats, Ints, SearchSpace
-from purerec.models.usual import DIM, usual_dim
-from purerec.randomness import generator
-from purerec.training import Record, Run, State
+from purerec.jit.decorator import Scalar, kernel
+from purerec.jit.simd import LANES, load, splat, store, total
+from purerec.models.contract.checks import need_positives
+from purerec.models.contract.data_defaults import DIM, usual_dim
+from purerec.models.contract.iterative import with_strangers
+from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.models.families.rating_factors import F64, FactorConfig, FactorRatingModel
+from purerec.models.families.ratings import rating_scale, rating_targets, unlabeled_weight
+from purerec.rng import generator
+from purerec.training.loop import Record, Run, State
 
 
 class NMFConfig(FactorConfig):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorModel
+from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
 
 
 class PUGMFConfig(DiscriminatorConfig):

@@ -18,13 +18,13 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
+from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError
-from purerec.interactions import Interactions
-from purerec.models.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
+from purerec.models.contract.search_space import Choices, Floats, SearchSpace
+from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
 from purerec.models.pugmf import PUGMF
-from purerec.models.spaces import Choices, Floats, SearchSpace
 from purerec.storage import Layout, Part
-from purerec.training import Record, Run
+from purerec.training.loop import Record, Run
 
 
 class PUREConfig(DiscriminatorConfig):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from purerec.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
-    from purerec.models.base import Recommender
+    from purerec.models.contract.recommender import Recommender
     from purerec.storage import Stored
 
 REGISTRY: dict[str, tuple[str, str]] = {

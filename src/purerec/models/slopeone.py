@@ -23,11 +23,12 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.explaining import Person
-from purerec.interactions import F32, I32, I64, Interactions
-from purerec.models.base import State
-from purerec.models.checks import need_positives
-from purerec.models.ratings import (
+from purerec.data.interactions import F32, I32, I64, Interactions
+from purerec.models.contract.checks import need_positives
+from purerec.models.contract.explaining import Person
+from purerec.models.contract.recommender import State
+from purerec.models.contract.search_space import Floats, SearchSpace
+from purerec.models.families.ratings import (
     RatingConfig,
     RatingModel,
     binary_targets,
@@ -35,9 +36,8 @@ from purerec.models.ratings import (
     rating_targets,
     unlabeled_weight,
 )
-from purerec.models.spaces import Floats, SearchSpace
 from purerec.storage import Layout, Part, check_csr
-from purerec.training import Run
+from purerec.training.loop import Run
 
 _BLOCK = 1024
 """Items or users whose products with all others are in memory at once."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
-from purerec.reporting.svg import line_chart
+from purerec.output.svg import line_chart
 
 if TYPE_CHECKING:
-    from purerec.evaluating import Evaluation
-    from purerec.training import History
+    from purerec.evaluation.protocols import Evaluation
+    from purerec.training.loop import History
 
 _STYLE = """
 :root { --ink: #1d2733; --dim: #66727f; --line: #dfe4ea; --page: #ffffff; --card: #f6f8fa;

@@ -24,13 +24,13 @@ import numpy as np
 import polars as pl
 
 from purerec import storage
+from purerec.data.interactions import F32
 from purerec.errors import ConfigError, MissingExtraError, ScoreError, StoreError
-from purerec.interactions import F32
-from purerec.ranking import TopK, top_k
-from purerec.scoring import Factors
+from purerec.ranking.ranks import TopK, top_k
+from purerec.ranking.scorers import Factors
 
 if TYPE_CHECKING:
-    from purerec.models.base import Recommender
+    from purerec.models.contract.recommender import Recommender
 
 WITH_VECTORS = (
     "itempop", "coclustering", "svd", "nmf", "pmf", "ials", "bpr", "lambdafm", "graphgan", "irgan", "cfgan",

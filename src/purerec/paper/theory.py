@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.errors import ConfigError, DataError
-from purerec.sampling import unlabeled_needed
+from purerec.sampling.unlabeled import unlabeled_needed
 
 __all__ = [
     "EstimationError",

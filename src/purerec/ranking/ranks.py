@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines import rank_counts, top_lists
+from purerec.data.indices import indices_of, whole_numbers
 from purerec.errors import ConfigError, ScoreError
-from purerec.indices import indices_of, whole_numbers
-from purerec.randomness import generator
-from purerec.scoring import (
+from purerec.ranking import rank_counts, top_lists
+from purerec.ranking.scorers import (
     F32,
     I32,
     I64,
@@ -41,9 +40,10 @@ from purerec.scoring import (
     panels,
     shape_of,
 )
+from purerec.rng import generator
 
 if TYPE_CHECKING:
-    from purerec.interactions import Csr
+    from purerec.data.interactions import Csr
 
 
 _FEW = 8

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines import ranking_tiles
 from purerec.errors import ConfigError, DataError, ScoreError
+from purerec.ranking.tiles import PANEL, TILE, padded, score_pairs, scratch_size
 
 if TYPE_CHECKING:
-    from purerec.interactions import Csr
+    from purerec.data.interactions import Csr
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
@@ -118,7 +118,7 @@ class Slabs:
                 raise ScoreError(f"{name} has a NaN or infinite factor for {what} index {bad}; {_DIVERGED}")
             peaks.append(peak)
         bound = users.shape[1] * peaks[0] * peaks[1] + peaks[2]
-        tile_bytes = 4 * ranking_tiles.TILE * (ranking_tiles.padded(users.shape[1]) + 1)
+        tile_bytes = 4 * TILE * (padded(users.shape[1]) + 1)
         # While a slab is made, its rows are there three times: gathered, padded and transposed.
         tiles = memory_mb * 2**20 / 3 / tile_bytes
         if not tiles >= 1:
@@ -130,15 +130,15 @@ class Slabs:
 
         The padding has a bias of -inf: it never stands before anything.
         """
-        dim, step = self.users.shape[1], self.tiles * ranking_tiles.TILE
+        dim, step = self.users.shape[1], self.tiles * TILE
         for first in range(0, len(self.order), step):
             chosen = self.order[first : first + step]
-            tiles = -(-len(chosen) // ranking_tiles.TILE)
-            table = np.zeros((tiles * ranking_tiles.TILE, ranking_tiles.padded(dim)), dtype=np.float32)
+            tiles = -(-len(chosen) // TILE)
+            table = np.zeros((tiles * TILE, padded(dim)), dtype=np.float32)
             table[: len(chosen), :dim] = self.items[chosen]
-            slab = table.reshape(tiles, ranking_tiles.TILE, -1).transpose(0, 2, 1).ravel()
+            slab = table.reshape(tiles, TILE, -1).transpose(0, 2, 1).ravel()
             del table
-            slab_bias = np.full(tiles * ranking_tiles.TILE, -np.inf, dtype=np.float32)
+            slab_bias = np.full(tiles * TILE, -np.inf, dtype=np.float32)
             slab_bias[: len(chosen)] = self.bias[chosen]
             yield self.users, slab, slab_bias, first, len(chosen), self.check
 
@@ -152,14 +152,14 @@ def panels(
 ) -> Iterator[tuple[slice, F32]]:
     """Parts of the rows with their scores (len(part), n_items), flat."""
     n_items = shape[1]
-    step = max(1, min(ranking_tiles.PANEL, _PANEL_SCORES // max(n_items, 1)))
+    step = max(1, min(PANEL, _PANEL_SCORES // max(n_items, 1)))
     if not step * n_items * 4 <= memory_mb * 2**20:
         _refuse_memory(memory_mb, step * n_items * 4)
     for at in range(0, len(rows), step):
         part = slice(at, min(at + step, len(rows)))
         if factors is not None:
             panel = np.empty((part.stop - at, n_items), dtype=np.float32)
-            ranking_tiles.score_pairs(rows[part], *factors, panel)
+            score_pairs(rows[part], *factors, panel)
         else:
             panel = np.asarray(model.score(rows[part]))
         if panel.shape != (part.stop - at, n_items):
@@ -178,7 +178,7 @@ class Workers:
         if threads is not None and threads < 1:
             raise ConfigError(f"threads must be at least 1, not {threads!r}")
         self._name = name
-        self._scratch = ranking_tiles.scratch_size(0 if factors is None else factors[0].shape[1])
+        self._scratch = scratch_size(0 if factors is None else factors[0].shape[1])
         self._threads = threads or available_cpus()
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
 
@@ -190,12 +190,12 @@ class Workers:
             self._pool.shutdown()
 
     def run(self, kernel: Callable[..., int], rows: I64, *args: Any) -> None:
-        """kernel(first, last, rows, scratch, *args) over all rows; see `purerec.engines.ranking_tiles`."""
+        """kernel(first, last, rows, scratch, *args) over all rows; see `purerec.ranking.tiles`."""
         n = len(rows)
         if self._pool is None:
             parts = [(0, n)]
         else:
-            step = max(1, -(-n // (8 * self._threads)), min(ranking_tiles.PANEL, -(-n // self._threads)))
+            step = max(1, -(-n // (8 * self._threads)), min(PANEL, -(-n // self._threads)))
             parts = [(a, min(a + step, n)) for a in range(0, n, step)]
 
         def work(part: tuple[int, int]) -> int:

@@ -1,6 +1,6 @@
 """Kernels that ranks and lists share: scores of factor models in tiles, and the order of items.
 
-Kernels of ranking walk through the items in the tie order of `purerec.ranking`; an item's position in it is its
+Kernels of ranking walk through the items in the tie order of `purerec.ranking.ranks`; an item's position in it is its
 `place`. The first arguments of those that Python calls are always: the range of rows to work on, `rows` (the user of
 each row), and scratch memory of `scratch_size` values. Their result is the first row with a NaN or infinite score,
 or -1.
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from purerec.compiled import Scalar, intrinsic, kernel
+from purerec.jit.decorator import Scalar, intrinsic, kernel
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from purerec.compiled import Scalar, kernel
-from purerec.engines.ranking_tiles import (
+from purerec.jit.decorator import Scalar, kernel
+from purerec.ranking.tiles import (
     BLOCK,
     F32,
     I32,

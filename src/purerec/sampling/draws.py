@@ -1,11 +1,8 @@
-"""Random numbers and draws of unlabeled pairs inside kernels; `sampling` is the way in from Python.
+"""Draws of unlabeled pairs inside kernels; `unlabeled` is the way in from Python.
 
 A draw first tries a few items at random and looks each up in a filter of observed pairs; should all be
 observed, the last number picks the rank-th free item by binary search. Both ways are uniform over the free
 items, so their mixture is, too, and a user with a single free item costs no more than the search.
-
-Numbers come from splitmix64 in counter mode: draw number k of a key is a pure function of (key, k), so results
-depend neither on the number of threads nor on how the draws are cut into calls.
 """
 
 from __future__ import annotations
@@ -17,7 +14,8 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 
-from purerec.compiled import Scalar, intrinsic, kernel
+from purerec.jit.counter_rng import mulhi, splitmix64
+from purerec.jit.decorator import Scalar, intrinsic, kernel
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -32,8 +30,7 @@ USER_SHIFT, ITEM_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
+_S30 = np.uint64(30)
 _ONE, _SIX_BITS = np.uint64(1), np.uint64(63)
 _STRIDE, _POPULAR_STRIDE = np.uint64(TRIES + 1), np.uint64(POPULAR_TRIES + 1)
 _BLOCK = 128  # draws whose filter words are asked for at once
@@ -66,18 +63,6 @@ class Tables(NamedTuple):
 
 
 @intrinsic
-def mulhi(typingctx: Any, a: Any, b: Any) -> Any:
-    """The upper 64 bits of a * b: maps a random word `a` to range(b), even to within b / 2^64."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
-
-    return types.uint64(types.uint64, types.uint64), codegen
-
-
-@intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     """Ask for the cache line of array[index] without waiting for it; never faults."""
 
@@ -91,15 +76,6 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.int64), codegen
-
-
-@kernel()
-def splitmix64(key: Scalar, counter: Scalar) -> Scalar:
-    """Number `counter` of the stream `key`: 64 random bits."""
-    z = key + counter * _GAMMA
-    z = (z ^ (z >> _S30)) * _MIX_1
-    z = (z ^ (z >> _S27)) * _MIX_2
-    return z ^ (z >> _S31)
 
 
 @kernel(inner=True)

@@ -6,7 +6,7 @@
     RANKED       at random by the place r in the order of scores, in proportion to exp(-(r + 1) / (k rho)), LambdaFM
     VIOLATING    candidates one after the other, until one scores above the positive less a margin: WARP, LambdaFM
 
-Candidates come from `purerec.drawing`, uniform or by weight. A rule looks at scores that are given to it, so it
+Candidates come from `draws`, uniform or by weight. A rule looks at scores that are given to it, so it
 does not care what model they come from. BEST and its kin cost k scores a negative instead of one.
 """
 
@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from purerec.compiled import Scalar, kernel
+from purerec.jit.decorator import Scalar, kernel
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

@@ -11,11 +11,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from purerec.compiled import Scalar, kernel
-from purerec.drawing import I32, I64, U64, Tables, bloom_place, draw_items, draw_pairs, draw_popular_items
+from purerec.data.indices import indices_of
 from purerec.errors import ConfigError, DataError
-from purerec.indices import indices_of
-from purerec.randomness import key64
+from purerec.jit.decorator import Scalar, kernel
+from purerec.rng import key64
+from purerec.sampling.draws import I32, I64, U64, Tables, bloom_place, draw_items, draw_pairs, draw_popular_items
 
 FullUsers = Literal["error", "skip"]
 _ONE, _SIX_BITS = np.uint64(1), np.uint64(63)

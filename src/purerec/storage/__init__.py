@@ -4,6 +4,7 @@
     manifests    the marker of such a folder: its kind, format, files and checksums
     structure    whether tensors have the shapes and values that the code which uses them relies on
     packing      ids, strings and logs as tensors
+    splits       the parts of a split
     snapshots    a folder's tensors in memory that several processes share
     files        single files, devices and pipes
     outputs      which outputs of a command would destroy its inputs or each other
@@ -38,6 +39,7 @@ from purerec.storage.packing import (
     unpack_vocabulary,
 )
 from purerec.storage.snapshots import Snapshot, take_snapshot
+from purerec.storage.splits import load_split, save_split
 from purerec.storage.structure import Array, Layout, Part, Tensors, check_csr, check_layout
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "check_outputs",
     "check_target",
     "discard",
+    "load_split",
     "locked",
     "new_folder",
     "open_output",
@@ -66,6 +69,7 @@ __all__ = [
     "read_folder",
     "read_manifest",
     "remove_folder",
+    "save_split",
     "take_snapshot",
     "unpack_interactions",
     "unpack_strings",

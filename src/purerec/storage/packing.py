@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import polars as pl
 
+from purerec.data.interactions import Interactions, TimeUnit
+from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError, StoreError
-from purerec.interactions import Interactions, TimeUnit
 from purerec.storage.structure import Array, Tensors, check_below, check_sequence
-from purerec.vocabulary import Vocabulary
 
 
 def pack_strings(name: str, values: pl.Series) -> Tensors:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from purerec import storage
 from purerec.errors import DivergedError, StoreError
-from purerec.telling import log, progress
+from purerec.training.progress import log, progress
 
 State = dict[str, npt.NDArray[Any]]
 Record = dict[str, Any]

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.comparing import bootstrap_interval, paired_t_test
+from purerec.data.folds import folds
+from purerec.data.interactions import Interactions
+from purerec.data.splits import Split
 from purerec.errors import ConfigError
-from purerec.evaluating import Evaluation, Protocol, evaluate
-from purerec.interactions import Interactions
-from purerec.metrics import parse_of_ranks
-from purerec.models import make_model
-from purerec.models.base import Recommender
-from purerec.splitting import Split
-from purerec.training import Record, Run
-from purerec.validating import folds
+from purerec.evaluation.metrics import parse_of_ranks
+from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
+from purerec.evaluation.significance import bootstrap_interval, paired_t_test
+from purerec.models.contract.recommender import Recommender
+from purerec.models.registry import make_model
+from purerec.training.loop import Record, Run
 
 Settings = dict[str, Any]
 Report = Callable[[float, int], None]

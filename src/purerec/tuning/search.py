@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from purerec import __version__
 from purerec.errors import ConfigError, MissingExtraError, PurerecError
-from purerec.judging import Check, OutOfTime, Settings, Task
-from purerec.models import make_model
-from purerec.models.spaces import SearchSpace
-from purerec.studies import claimed, in_use, need_optuna, open_study, seed_next
+from purerec.models.contract.search_space import SearchSpace
+from purerec.models.registry import make_model
+from purerec.tuning.objective import Check, OutOfTime, Settings, Task
+from purerec.tuning.study import claimed, in_use, need_optuna, open_study, seed_next
 
 if TYPE_CHECKING:
     from optuna import Study, Trial

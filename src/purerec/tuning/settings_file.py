@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from purerec import storage
+from purerec.data.interactions import Interactions
+from purerec.data.splits import Split
+from purerec.data.splits import split as make_split
 from purerec.errors import ConfigError, DataError, PurerecError
-from purerec.experiments import folder
-from purerec.interactions import Interactions
-from purerec.models import REGISTRY, make_model
-from purerec.splitting import Split
-from purerec.splitting import split as make_split
+from purerec.models.registry import REGISTRY, make_model
+from purerec.paper.printed import folder
 
 _MARKER = "# Settings found by `purerec tune`"
 _HEAD = f"""\

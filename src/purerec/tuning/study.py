@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from purerec.errors import ConfigError, MissingExtraError, StoreError
-from purerec.randomness import key64
+from purerec.rng import key64
 
 if TYPE_CHECKING:
     from optuna import Study

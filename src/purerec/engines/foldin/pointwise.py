@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from purerec.compiled import Scalar, kernel
-from purerec.engines.vectors import LANES, load, sigmoid_softplus, splat, store, total
+from purerec.jit.decorator import Scalar, kernel
+from purerec.jit.simd import LANES, load, sigmoid_softplus, splat, store, total
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

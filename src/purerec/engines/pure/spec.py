@@ -32,8 +32,8 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines.negatives import Negatives
-from purerec.randomness import generator
+from purerec.rng import generator
+from purerec.sampling.dynamic import Negatives
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from purerec.data.indices import index_of, indices_of
+from purerec.data.interactions import F32, I32, I64, Csr
+from purerec.data.vocabulary import Id, Vocabulary
 from purerec.errors import ConfigError, DataError, ScoreError
-from purerec.explaining import Explanation, Person, explanation
-from purerec.indices import index_of, indices_of
-from purerec.interactions import F32, I32, I64, Csr
-from purerec.models.folding import Folding
-from purerec.ranking import TopK, top_k, top_k_of_scores
-from purerec.scoring import Factors
-from purerec.vocabulary import Id, Vocabulary
+from purerec.models.contract.explaining import Explanation, Person, explanation
+from purerec.models.contract.foldin import Folding
+from purerec.ranking.ranks import TopK, top_k, top_k_of_scores
+from purerec.ranking.scorers import Factors
 
 T = TypeVar("T")
 
@@ -253,7 +253,7 @@ class Usable(ABC):
     # ------------------------------------------------------------------ reasons
 
     def explain(self, user: Id, item: Id, k: int = 5) -> Explanation:
-        """Which of a person's own items carry the score of another most; see `purerec.explaining`."""
+        """Which of a person's own items carry the score of another most; see `purerec.models.contract.explaining`."""
         who = self.users.index(user)
         target = self.items.index(item)
         parts = self._parts()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from purerec.data.interactions import Csr, Interactions
 from purerec.errors import DataError
-from purerec.interactions import Csr, Interactions
 
 
 def need_positives(train: Interactions) -> Csr:

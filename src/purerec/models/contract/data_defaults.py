@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from purerec.interactions import Csr
-from purerec.models.spaces import Ints
+from purerec.data.interactions import Csr
+from purerec.models.contract.search_space import Ints
 
 
 def usual_dim(n_users: int) -> int:

@@ -31,8 +31,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from purerec.interactions import F32, I32
-from purerec.vocabulary import Id, Vocabulary
+from purerec.data.interactions import F32, I32
+from purerec.data.vocabulary import Id, Vocabulary
 
 
 @dataclass(frozen=True, eq=False)

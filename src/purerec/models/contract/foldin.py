@@ -1,10 +1,10 @@
 """A vector for a person who was not in training: the model's own risk, minimised over e with the items fixed.
 
 Each class below is one kind of risk. It is made once per model, with all that does not depend on the person, and then
-gives the vector of a history (in the space of `factors().users`) and its parts: the c_j of `purerec.explaining`,
+gives the vector of a history (in the space of `factors().users`) and its parts: the c_j of `explaining`,
 whose sum, up to a rest that is not the history's doing, is the vector.
 
-    logistic   PURE, PU-GMF, GMF          exact minimum; see `purerec.engines.folding`
+    logistic   PURE, PU-GMF, GMF          exact minimum; see `purerec.engines.foldin.pointwise`
     pairwise   BPR, LambdaFM, GANs        exact minimum over a fixed draw of negatives; see `engines.folding_pairs`
     squared    iALS, SVD, PMF, NMF        closed form
 """
@@ -18,11 +18,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines import folding as kernels
-from purerec.engines import folding_pairs as pairs
-from purerec.engines.vectors import LANES
-from purerec.interactions import F32, I32
-from purerec.randomness import generator
+from purerec.data.interactions import F32, I32
+from purerec.engines.foldin import pairwise as pairs
+from purerec.engines.foldin import pointwise as kernels
+from purerec.jit.simd import LANES
+from purerec.rng import generator
 
 F64 = npt.NDArray[np.float64]
 
@@ -58,7 +58,7 @@ def tanh_ratio(a: F32) -> F32:
 
 @dataclass(frozen=True)
 class Risk:
-    """The PU or PN risk of one person, divided by the prior (see `purerec.engines.game`)."""
+    """The PU or PN risk of one person, divided by the prior (see `purerec.engines.pure.spec`)."""
 
     unlabeled: float
     """Weight of the unlabeled part: 1 / prior (PU), (1 - prior) / prior (PN)"""
@@ -206,7 +206,7 @@ class PairwiseFolding:
 
     s_g is the best score among the items of a group that are not the person's own. One item to a group is the risk of
     plain BPR; several are that of BPR with the best of so many candidates as the negative, which is convex, too.
-    Groups are drawn once. `temperature` smooths the maximum; see `purerec.engines.folding_pairs`.
+    Groups are drawn once. `temperature` smooths the maximum; see `purerec.engines.foldin.pairwise`.
     """
 
     def __init__(

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from purerec.interactions import F32, I64, Interactions, Mask
-from purerec.metrics import parse
-from purerec.models.base import Config, Recommender, State
-from purerec.scoring import Factors
+from purerec.data.interactions import F32, I64, Interactions, Mask
+from purerec.evaluation.metrics import parse
+from purerec.models.contract.recommender import Config, Recommender, State
+from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training import Game, History, Run, train
+from purerec.training.loop import Game, History, Run, train
 
 Schedule = Literal["steps", "cosine", "constant"]
 
@@ -87,8 +87,8 @@ class EpochModel(Recommender):
         self._params = fitting.parameters()
 
     def _validator(self, fitting: Fitting, log: Interactions, valid: Interactions) -> Callable[[], float]:
-        from purerec.evaluating import evaluate
-        from purerec.splitting import Split
+        from purerec.data.splits import Split
+        from purerec.evaluation.protocols import evaluate
 
         split = Split(log, None, valid)
 

@@ -19,12 +19,12 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from purerec import storage
+from purerec.data.interactions import Csr, Interactions
+from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError, NotFittedError, StoreError
-from purerec.interactions import Csr, Interactions
-from purerec.models.spaces import SearchSpace
-from purerec.models.using import Usable
-from purerec.training import Run
-from purerec.vocabulary import Vocabulary
+from purerec.models.contract.answering import Usable
+from purerec.models.contract.search_space import SearchSpace
+from purerec.training.loop import Run
 
 State = dict[str, npt.NDArray[Any]]
 
@@ -106,9 +106,9 @@ class Recommender(Usable):
         """Learn from new interactions on top of those fitted on; new users and items get rows of their own.
 
         Models in epochs go on from where they are, for `epochs` (None: a share of those of a fit); the others are
-        fitted anew to all positives. See `purerec.models.growing`.
+        fitted anew to all positives. See `purerec.models.contract.updating`.
         """
-        from purerec.models.growing import update
+        from purerec.models.contract.updating import update
 
         return update(self, new, seed=seed, run=run, epochs=epochs)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from purerec.interactions import Csr
+from purerec.data.interactions import Csr
 
 Start = float | Callable[[Csr], float] | None
 """What a default of None comes to, as a number or from the positives; not needed for other defaults."""

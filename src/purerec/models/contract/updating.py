@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
+from purerec.data.interactions import I64, Csr, Interactions
+from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError
-from purerec.interactions import I64, Csr, Interactions
-from purerec.models.base import Recommender
-from purerec.models.epochs import EpochModel
-from purerec.models.ratings import RatingModel
-from purerec.training import Run
-from purerec.vocabulary import Vocabulary
+from purerec.models.contract.iterative import EpochModel
+from purerec.models.contract.recommender import Recommender
+from purerec.models.families.ratings import RatingModel
+from purerec.training.loop import Run
 
 Model = TypeVar("Model", bound=Recommender)
 

@@ -12,20 +12,20 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.engines.game import Engine, GameSettings, Params
-from purerec.engines.negatives import Negatives
+from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.engines.pure.spec import Engine, GameSettings, Params
 from purerec.errors import ConfigError
-from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.base import Config, State
-from purerec.models.epochs import EpochConfig, EpochModel, Schedule, mean_norms, scheduled
-from purerec.models.folding import Folding, LogisticFolding, Risk
-from purerec.models.spaces import Floats, Ints, SearchSpace
-from purerec.models.usual import observed_share, shrinking, usual_dim
-from purerec.sampling import unlabeled_needed
-from purerec.scoring import Factors
+from purerec.models.contract.data_defaults import observed_share, shrinking, usual_dim
+from purerec.models.contract.foldin import Folding, LogisticFolding, Risk
+from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, mean_norms, scheduled
+from purerec.models.contract.recommender import Config, State
+from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.ranking.scorers import Factors
+from purerec.sampling.dynamic import Negatives
+from purerec.sampling.unlabeled import unlabeled_needed
 from purerec.storage import Layout, Part, check_layout
 from purerec.storage.structure import check_finite
-from purerec.training import Record, Run
+from purerec.training.loop import Record, Run
 
 
 class DiscriminatorConfig(EpochConfig):
@@ -303,10 +303,10 @@ class DiscriminatorGame:
     def new_engine(self, params: Params | None, seed: int) -> Engine:
         choice, own = self.model.config.engine, self.model.scorer_module
         if choice == "torch" or own is not None or (choice == "auto" and self.settings.scorer == "mlp"):
-            from purerec.engines.torch_engine import TorchEngine
+            from purerec.engines.pure.torch.engine import TorchEngine
 
             return TorchEngine(*self._data, self.settings, seed=seed, params=params, scorer_module=own)
-        from purerec.engines.cpu import CpuEngine
+        from purerec.engines.pure.cpu.engine import CpuEngine
 
         return CpuEngine(*self._data, self.settings, seed=seed, params=params)
 

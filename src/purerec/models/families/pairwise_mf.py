@@ -10,15 +10,15 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from purerec.engines.pairwise import PairwiseEngine, PairwiseSettings
-from purerec.interactions import Csr, Interactions
-from purerec.models.base import State
-from purerec.models.epochs import EpochConfig, EpochModel, Fitting, Schedule, mean_norms, scheduled
-from purerec.models.folding import Folding, PairwiseFolding
-from purerec.models.spaces import Floats, Ints, SearchSpace
-from purerec.models.usual import DIM, shrinking, usual_dim
+from purerec.data.interactions import Csr, Interactions
+from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
+from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
+from purerec.models.contract.foldin import Folding, PairwiseFolding
+from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, Schedule, mean_norms, scheduled
+from purerec.models.contract.recommender import State
+from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part
-from purerec.training import Record, Run
+from purerec.training.loop import Record, Run
 
 
 class FactorConfig(EpochConfig):

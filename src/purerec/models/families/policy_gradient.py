@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from purerec.engines.negatives import RULES, Negatives
-from purerec.engines.pairwise import Factors, PairwiseEngine, PairwiseSettings, pack, unpack
-from purerec.interactions import Csr
-from purerec.models.base import State
-from purerec.models.epochs import mean_norms, scheduled
-from purerec.models.factor_model import FactorConfig, FactorModel
-from purerec.models.spaces import Floats, Ints, SearchSpace
-from purerec.randomness import generator, key64
-from purerec.training import Record
+from purerec.data.interactions import Csr
+from purerec.engines.bpr import Factors, PairwiseEngine, PairwiseSettings, pack, unpack
+from purerec.models.contract.iterative import mean_norms, scheduled
+from purerec.models.contract.recommender import State
+from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.models.families.pairwise_mf import FactorConfig, FactorModel
+from purerec.rng import generator, key64
+from purerec.sampling.dynamic import RULES, Negatives
+from purerec.training.loop import Record
 
 F64 = npt.NDArray[np.float64]
 Player = Literal["discriminator", "generator"]

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from purerec.interactions import F32, I64
-from purerec.models.base import State
-from purerec.models.epochs import EpochConfig, EpochModel
-from purerec.models.folding import Folding, SquaredFolding
-from purerec.models.ratings import RatingConfig, RatingModel, unlabeled_weight
+from purerec.data.interactions import F32, I64
+from purerec.models.contract.foldin import Folding, SquaredFolding
+from purerec.models.contract.iterative import EpochConfig, EpochModel
+from purerec.models.contract.recommender import State
+from purerec.models.families.ratings import RatingConfig, RatingModel, unlabeled_weight
 from purerec.storage import Layout, Part
 
 F64 = npt.NDArray[np.float64]

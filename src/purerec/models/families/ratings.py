@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from purerec.data.interactions import F32, I32, I64, Csr, Interactions
 from purerec.errors import DataError
-from purerec.interactions import F32, I32, I64, Csr, Interactions
-from purerec.models.base import Config, Recommender, State
-from purerec.sampling import UnlabeledSampler
+from purerec.models.contract.recommender import Config, Recommender, State
+from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.storage import Layout, Part
 
 

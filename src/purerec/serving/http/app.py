@@ -15,16 +15,17 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from purerec import __version__
-from purerec.serving import answers, problems, schemas
-from purerec.serving.describing import ABOUT, PROBLEM, body_of, describe, errors
-from purerec.serving.gate import Gate
-from purerec.serving.logs import Log
-from purerec.serving.metrics import Metrics
-from purerec.serving.page_files import PageFile, read_page
-from purerec.serving.pool import Pool
-from purerec.serving.problems import Problem
-from purerec.serving.settings import Limits, Settings
-from purerec.serving.state import Holder, Loaded
+from purerec.serving.http import problems, schemas
+from purerec.serving.http.describing import ABOUT, PROBLEM, body_of, describe, errors
+from purerec.serving.http.middleware import Gate
+from purerec.serving.http.page_files import PageFile, read_page
+from purerec.serving.http.problems import Problem
+from purerec.serving.model import answers
+from purerec.serving.model.loaded_model import Holder, Loaded
+from purerec.serving.process.logs import Log
+from purerec.serving.process.metrics import Metrics
+from purerec.serving.process.pool import Pool
+from purerec.serving.process.settings import Limits, Settings
 
 P = ParamSpec("P")
 

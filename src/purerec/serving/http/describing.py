@@ -7,8 +7,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from purerec.serving import problems, schemas
-from purerec.serving.settings import Limits
+from purerec.serving.http import problems, schemas
+from purerec.serving.process.settings import Limits
 
 _LIMITS = Limits()
 PROBLEM = {"content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}}}

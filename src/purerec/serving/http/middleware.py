@@ -20,12 +20,12 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from purerec.serving import problems
-from purerec.serving.logs import Log
-from purerec.serving.metrics import IN_FLIGHT, Metrics
-from purerec.serving.problems import Problem
-from purerec.serving.received import KEY, Received
-from purerec.serving.settings import Settings
+from purerec.serving.http import problems
+from purerec.serving.http.problems import Problem
+from purerec.serving.http.received import KEY, Received
+from purerec.serving.process.logs import Log
+from purerec.serving.process.metrics import IN_FLIGHT, Metrics
+from purerec.serving.process.settings import Settings
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -6,7 +6,7 @@ after it, `body_bytes` for the body and `head_bytes` for what frames it (sizes o
 
 from __future__ import annotations
 
-from purerec.serving.settings import Limits
+from purerec.serving.process.settings import Limits
 
 _END = b"\r\n\r\n"
 """Of a head, and of a body in chunks, with trailers or without. The parser takes no other line ends."""

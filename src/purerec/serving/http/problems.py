@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from purerec.serving.settings import Limits
+from purerec.serving.process.settings import Limits
 
 MEDIA_TYPE = "application/problem+json"
 _INSTANCE_LENGTH = 512

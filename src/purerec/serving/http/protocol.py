@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from purerec.serving import problems
-from purerec.serving.gate import SECURITY
-from purerec.serving.pieces import Pieces
-from purerec.serving.problems import MEDIA_TYPE, Problem
-from purerec.serving.received import KEY, Received
+from purerec.serving.http import problems
+from purerec.serving.http.middleware import SECURITY
+from purerec.serving.http.pieces import Pieces
+from purerec.serving.http.problems import MEDIA_TYPE, Problem
+from purerec.serving.http.received import KEY, Received
 
 if TYPE_CHECKING:
-    from purerec.serving.settings import Settings
+    from purerec.serving.process.settings import Settings
 
 _LINGER_S = 2.0
 """How long what is still sent after a refusal is read and dropped."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from purerec.serving.problems import Problem
+from purerec.serving.http.problems import Problem
 
 KEY = "purerec.received"
 """Where it is in the scope of a request."""

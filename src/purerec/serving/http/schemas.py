@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from purerec.serving.problems import Problem
-from purerec.serving.settings import Limits
+from purerec.serving.http.problems import Problem
+from purerec.serving.process.settings import Limits
 
 _LIMITS = Limits()
 FEW = 50

@@ -9,15 +9,15 @@ import numpy as np
 
 from purerec import __version__
 from purerec.errors import ConfigError
-from purerec.serving.problems import Problem
+from purerec.serving.http.problems import Problem
 
 if TYPE_CHECKING:
-    from purerec.explaining import Explanation
-    from purerec.interactions import I32
-    from purerec.ranking import TopK
-    from purerec.serving.settings import Limits
-    from purerec.serving.state import Loaded
-    from purerec.vocabulary import Id
+    from purerec.data.interactions import I32
+    from purerec.data.vocabulary import Id
+    from purerec.models.contract.explaining import Explanation
+    from purerec.ranking.ranks import TopK
+    from purerec.serving.model.loaded_model import Loaded
+    from purerec.serving.process.settings import Limits
 
 Json = dict[str, Any]
 

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from purerec.errors import PurerecError, StoreError
-from purerec.models import restore_model
-from purerec.serving.names import Names
-from purerec.serving.search import ItemSearch, UserSearch
+from purerec.models.registry import restore_model
+from purerec.serving.model.names import Names
+from purerec.serving.model.search import ItemSearch, UserSearch
 from purerec.storage import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
-    from purerec.models.base import Recommender
+    from purerec.models.contract.recommender import Recommender
 
 _TRIES = 3
 _PAUSE_S = 0.1

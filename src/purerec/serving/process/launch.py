@@ -11,10 +11,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from purerec import console
 from purerec.errors import ConfigError, MissingExtraError
-from purerec.serving.settings import Settings
-from purerec.streams import OutputError, abandon_output
+from purerec.output import console
+from purerec.output.streams import OutputError, abandon_output
+from purerec.serving.process.settings import Settings
 
 TOKEN_VARIABLE = "PUREREC_TOKEN"
 
@@ -58,16 +58,16 @@ def _serve(folder: str, host: str, port: int, workers: int, settings: Settings) 
         except (OSError, OutputError):  # that nobody reads it is no reason to stop
             abandon_output()
 
-    from purerec.serving import metrics
+    from purerec.serving.process import metrics
 
     counters = metrics.shared_file(workers)
     try:
         if workers == 1:
-            from purerec.serving.alone import serve_alone
+            from purerec.serving.process.single_process import serve_alone
 
             serve_alone(folder, listener, settings, counters, ready)
         else:
-            from purerec.serving.supervisor import Supervisor
+            from purerec.serving.process.supervisor import Supervisor
 
             Supervisor(folder, listener, settings, counters, workers, ready).run()
     finally:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec import __version__
-from purerec.serving.state import Loaded
+from purerec.serving.model.loaded_model import Loaded
 
 ROUTES = (
     "/v1/recommend",

@@ -14,9 +14,9 @@ from typing import Any
 
 import uvicorn
 
-from purerec.serving.app import Service, make_app
-from purerec.serving.logs import Log
-from purerec.serving.protocol import BoundedProtocol, bounded
+from purerec.serving.http.app import Service, make_app
+from purerec.serving.http.protocol import BoundedProtocol, bounded
+from purerec.serving.process.logs import Log
 
 _SWITCH_S = 0.0005
 """How long a thread may keep the interpreter while the event loop wants it; Python's 5 ms would be the p99."""

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from purerec.errors import PurerecError
-from purerec.serving.app import Service
-from purerec.serving.logs import Log
-from purerec.serving.metrics import RELOAD_REFUSED, RELOADED, Metrics
-from purerec.serving.problems import Problem, reload_refused
-from purerec.serving.settings import Settings
-from purerec.serving.state import Loaded, load, reload_answer, snapshot_model
-from purerec.serving.worker import Server, once_started, run
+from purerec.serving.http.app import Service
+from purerec.serving.http.problems import Problem, reload_refused
+from purerec.serving.model.loaded_model import Loaded, load, reload_answer, snapshot_model
+from purerec.serving.process.logs import Log
+from purerec.serving.process.metrics import RELOAD_REFUSED, RELOADED, Metrics
+from purerec.serving.process.server import Server, once_started, run
+from purerec.serving.process.settings import Settings
 
 
 def serve_alone(

@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from purerec.errors import StoreError
-from purerec.serving.channel import Channel, Message
-from purerec.serving.logs import Log
-from purerec.serving.metrics import RELOAD_REFUSED, RELOADED, Metrics
-from purerec.serving.settings import Settings
-from purerec.serving.state import reload_answer, snapshot_model, version_of
+from purerec.serving.model.loaded_model import reload_answer, snapshot_model, version_of
+from purerec.serving.process.channel import Channel, Message
+from purerec.serving.process.logs import Log
+from purerec.serving.process.metrics import RELOAD_REFUSED, RELOADED, Metrics
+from purerec.serving.process.settings import Settings
 from purerec.storage import Snapshot
 
 _PATIENCE_S = 120.0
@@ -145,7 +145,14 @@ class Supervisor:
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-P", "-m", "purerec.serving.crew", *map(str, passed), str(number), str(self._workers)),
+                *(
+                    "-P",
+                    "-m",
+                    "purerec.serving.process.worker_process",
+                    *map(str, passed),
+                    str(number),
+                    str(self._workers),
+                ),
                 pass_fds=passed,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """A worker under a supervisor: it gets snapshots, already checked, and the word to swap when all workers have one.
 
-Started as `python -m purerec.serving.crew` with descriptors that it inherits; nothing secret is on its command line.
+Started as `python -m` with descriptors that it inherits; nothing secret is on its command line.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import threading
 from typing import Any
 
 from purerec.errors import PurerecError
-from purerec.serving.app import Service
-from purerec.serving.channel import Channel, Message
-from purerec.serving.logs import Log
-from purerec.serving.metrics import Metrics
-from purerec.serving.problems import reload_refused
-from purerec.serving.settings import Settings
-from purerec.serving.state import Loaded, load
-from purerec.serving.worker import Server, once_started, run
+from purerec.serving.http.app import Service
+from purerec.serving.http.problems import reload_refused
+from purerec.serving.model.loaded_model import Loaded, load
+from purerec.serving.process.channel import Channel, Message
+from purerec.serving.process.logs import Log
+from purerec.serving.process.metrics import Metrics
+from purerec.serving.process.server import Server, once_started, run
+from purerec.serving.process.settings import Settings
 from purerec.storage import Snapshot
 
 

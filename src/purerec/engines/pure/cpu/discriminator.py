@@ -19,9 +19,8 @@ import math
 
 import numpy as np
 
-from purerec.compiled import Scalar, kernel
-from purerec.engines.cpu_generators import Side, make_fakes
-from purerec.engines.cpu_kernels import (
+from purerec.engines.pure.cpu.generators import Side, make_fakes
+from purerec.engines.pure.cpu.kernels import (
     BILINEAR,
     FM,
     GMF,
@@ -39,7 +38,7 @@ from purerec.engines.cpu_kernels import (
     turn,
     turn_back,
 )
-from purerec.engines.cpu_pairs import (
+from purerec.engines.pure.cpu.pairs import (
     gather_fake_items,
     gather_fake_users,
     gather_pairs,
@@ -48,8 +47,9 @@ from purerec.engines.cpu_pairs import (
     score_fake_users,
     score_pairs,
 )
-from purerec.engines.cpu_rows import assign_slots, turn_gradients, update_biases, update_rows
-from purerec.engines.cpu_team import N_ITEMS, N_USERS, Team, meet
+from purerec.engines.pure.cpu.rows import assign_slots, turn_gradients, update_biases, update_rows
+from purerec.engines.pure.cpu.team import N_ITEMS, N_USERS, Team, meet
+from purerec.jit.decorator import Scalar, kernel
 
 _ZERO = np.float32(0.0)
 

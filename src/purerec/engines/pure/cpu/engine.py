@@ -8,19 +8,19 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from purerec.drawing import splitmix64
-from purerec.engines import cpu_epochs as epochs
-from purerec.engines.cpu_choice import Choice
-from purerec.engines.cpu_discriminator import discriminator_step
-from purerec.engines.cpu_epochs import discriminator_epoch, generators_epoch, generators_step
-from purerec.engines.cpu_generators import RECOLOUR, Side
-from purerec.engines.cpu_kernels import BILINEAR, FM, GMF, MF, NNPU, PN, PU, Rules, Work
-from purerec.engines.cpu_memory import Memory, padded, parameter_shapes
-from purerec.engines.cpu_team import Team, run_both, two_teams
-from purerec.engines.game import I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
+from purerec.engines.pure.cpu import epochs as epochs
+from purerec.engines.pure.cpu.choice import Choice
+from purerec.engines.pure.cpu.discriminator import discriminator_step
+from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch, generators_step
+from purerec.engines.pure.cpu.generators import RECOLOUR, Side
+from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, MF, NNPU, PN, PU, Rules, Work
+from purerec.engines.pure.cpu.memory import Memory, padded, parameter_shapes
+from purerec.engines.pure.cpu.team import Team, run_both, two_teams
+from purerec.engines.pure.spec import I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
 from purerec.errors import ConfigError, DataError, DivergedError, StoreError
-from purerec.randomness import key64
-from purerec.sampling import UnlabeledSampler
+from purerec.jit.counter_rng import splitmix64
+from purerec.rng import key64
+from purerec.sampling.unlabeled import UnlabeledSampler
 
 F64 = npt.NDArray[np.float64]
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from purerec.compiled import Scalar, kernel
-from purerec.drawing import (
+from purerec.engines.pure.cpu.choice import Choice, choose_unlabeled
+from purerec.engines.pure.cpu.discriminator import discriminator_step
+from purerec.engines.pure.cpu.generators import Side, fill_noise, generator_step
+from purerec.engines.pure.cpu.kernels import Model, Rules, Work, aligned
+from purerec.engines.pure.cpu.team import Team, meet
+from purerec.jit.counter_rng import mulhi, splitmix64
+from purerec.jit.decorator import Scalar, kernel
+from purerec.sampling.draws import (
     ITEM_MASK,
     USER_SHIFT,
     Tables,
     draw_items,
     draw_pairs,
     draw_popular_items,
-    mulhi,
     shuffle_pairs,
-    splitmix64,
 )
-from purerec.engines.cpu_choice import Choice, choose_unlabeled
-from purerec.engines.cpu_discriminator import discriminator_step
-from purerec.engines.cpu_generators import Side, fill_noise, generator_step
-from purerec.engines.cpu_kernels import Model, Rules, Work, aligned
-from purerec.engines.cpu_team import Team, meet
 
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]

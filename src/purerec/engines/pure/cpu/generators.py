@@ -8,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from purerec.compiled import Scalar, kernel
-from purerec.drawing import splitmix64
-from purerec.engines.cpu_kernels import (
+from purerec.engines.pure.cpu.kernels import (
     BILINEAR,
     FM,
     Model,
@@ -20,7 +18,9 @@ from purerec.engines.cpu_kernels import (
     turn,
     turn_back,
 )
-from purerec.engines.vectors import (
+from purerec.jit.counter_rng import splitmix64
+from purerec.jit.decorator import Scalar, kernel
+from purerec.jit.simd import (
     LANES,
     Vector,
     first_lanes,

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines.cpu_choice import BLOCK, Choice
-from purerec.engines.cpu_generators import NO_CONSTRAINT, NORM, RECOLOUR, Side
-from purerec.engines.cpu_kernels import Model, Work
-from purerec.engines.game import F32, GameSettings, Params
-from purerec.engines.negatives import RULES
-from purerec.engines.vectors import LANES
+from purerec.engines.pure.cpu.choice import BLOCK, Choice
+from purerec.engines.pure.cpu.generators import NO_CONSTRAINT, NORM, RECOLOUR, Side
+from purerec.engines.pure.cpu.kernels import Model, Work
+from purerec.engines.pure.spec import F32, GameSettings, Params
+from purerec.jit.simd import LANES
+from purerec.sampling.dynamic import RULES
 
 _CONSTRAINTS = {"none": NO_CONSTRAINT, "norm": NORM, "recolour": RECOLOUR}
 

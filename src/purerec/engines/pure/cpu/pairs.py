@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from purerec.compiled import Scalar, kernel
-from purerec.engines.cpu_kernels import BILINEAR, F32, FM, GMF, I32, Model, Rules, Work, dot3
-from purerec.engines.vectors import LANES, load, store, total
+from purerec.engines.pure.cpu.kernels import BILINEAR, F32, FM, GMF, I32, Model, Rules, Work, dot3
+from purerec.jit.decorator import Scalar, kernel
+from purerec.jit.simd import LANES, load, store, total
 
 
 @kernel(inner=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from purerec.compiled import Scalar, kernel
-from purerec.drawing import prefetch
-from purerec.engines.cpu_kernels import F32, I32, Model, Rules, Work, scalar_adam, turn, turn_back
-from purerec.engines.vectors import LANES, load, root, splat, store, total
+from purerec.engines.pure.cpu.kernels import F32, I32, Model, Rules, Work, scalar_adam, turn, turn_back
+from purerec.jit.decorator import Scalar, kernel
+from purerec.jit.simd import LANES, load, root, splat, store, total
+from purerec.sampling.draws import prefetch
 
 IN_CACHE = 1 << 18
 """A table of so many floats (1 MB) stays in the second-level cache; rows of a larger one are asked for early."""

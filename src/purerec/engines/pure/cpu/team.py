@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils as numba_cgutils
 
-from purerec.compiled import Scalar, intrinsic, kernel
+from purerec.jit.decorator import Scalar, intrinsic, kernel
 
 I64 = npt.NDArray[np.int64]
 

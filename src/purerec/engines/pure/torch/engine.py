@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines.game import F32, I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
-from purerec.engines.negatives import chosen_places
+from purerec.engines.pure.spec import F32, I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
 from purerec.errors import ConfigError, DataError, MissingExtraError, StoreError
-from purerec.randomness import generator, key64
-from purerec.sampling import UnlabeledSampler
+from purerec.rng import generator, key64
+from purerec.sampling.dynamic import chosen_places
+from purerec.sampling.unlabeled import UnlabeledSampler
 
 try:
     import torch
@@ -30,7 +30,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="the torch engine") from missing
 
-from purerec.engines.torch_modules import (
+from purerec.engines.pure.torch.modules import (
     CONSTRAINTS,
     Discriminator,
     Pairs,
@@ -43,7 +43,7 @@ from purerec.engines.torch_modules import (
     risk,
     squared_length,
 )
-from purerec.engines.torch_stats import Step, means
+from purerec.engines.pure.torch.stats import Step, means
 
 BY_ROW = ("user", "item", "user_bias", "item_bias")
 """Parameters with one row per user or item: sparse gradients, SparseAdam."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.functional import softplus
 
-from purerec.engines.game import GameSettings
+from purerec.engines.pure.spec import GameSettings
 from purerec.errors import DivergedError
 
 # --- The discriminator: phi(u, i) = scorer(e_u, e_i) + bias
@@ -202,7 +202,7 @@ def mean(values: Tensor) -> Tensor:
 
 
 def risk(phi_p: Tensor, phi_u: Tensor, settings: GameSettings) -> Tensor:
-    """Eq. (PUrisk), Eq. (PNrisk), or the step of non-negative PU learning; `purerec.risks` explains each."""
+    """Eq. (PUrisk), Eq. (PNrisk), or the step of non-negative PU learning; `purerec.paper.risks` explains each."""
     prior = settings.prior
     if settings.risk == "pn":
         return prior * mean(softplus(-phi_p)) + (1 - prior) * mean(softplus(phi_u))

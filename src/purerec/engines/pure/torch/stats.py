@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from purerec.engines.game import EpochStats
-from purerec.engines.torch_modules import Pairs
+from purerec.engines.pure.spec import EpochStats
+from purerec.engines.pure.torch.modules import Pairs
 
 
 class Step(NamedTuple):

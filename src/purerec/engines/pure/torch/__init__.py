@@ -1,0 +1,1 @@
+"""The same game by autograd: short modules, any scorer, GPU."""

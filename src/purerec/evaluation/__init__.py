@@ -1,0 +1,8 @@
+"""Ranks to metrics with a value for each user.
+
+    metrics         P, NDCG, MAP, MRR and others, from ranks
+    protocols       exact, sampled, as published
+    leakage         a model that has seen the answers is refused
+    significance    whether a difference is real
+
+May import what is above it, down to ranking."""

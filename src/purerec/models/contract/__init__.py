@@ -1,0 +1,1 @@
+"""What every model is and can do, whatever its method."""

@@ -1,0 +1,1 @@
+"""What several methods share: discriminators, pairwise factors, policy gradients, rating predictors."""

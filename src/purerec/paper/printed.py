@@ -1,0 +1,29 @@
+"""The numbers that the paper prints, from `experiments/paper.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """The numbers that the paper prints."""
+    with (folder() / "paper.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def folder() -> Path:
+    """Where the experiments' TOML files are: inside an installed package, or in the source tree."""
+    packaged = Path(__file__).parents[1] / "_experiments"
+    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "experiments"
+
+
+def paper_row(data: str, model: str) -> dict[str, float] | None:
+    """The paper's row for a model on one of its data sets."""
+    for table in ("table2", "table3", "table4"):
+        if paper()[table]["data"] == data and model in paper()[table]:
+            return dict(zip(paper()["columns"], paper()[table][model], strict=True))
+    return None

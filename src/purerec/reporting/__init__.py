@@ -1,1 +1,0 @@
-"""Results -> Markdown, HTML with plots."""

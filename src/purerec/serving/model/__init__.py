@@ -1,0 +1,1 @@
+"""A model in memory, and the answers that a request asks for."""

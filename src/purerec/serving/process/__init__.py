@@ -1,0 +1,1 @@
+"""How the service is started, kept alive, told to reload and stopped."""
