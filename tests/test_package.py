@@ -47,47 +47,95 @@ def test_public_names():
         _ = purerec.nothing
 
 
-LAYERS = [
-    {"errors", "randomness", "memory", "streams"},
-    {"vocabulary", "interactions", "indices", "contents", "sniffing", "compiled"},
-    {
-        "delimited",
-        "checking",
-        "reading",
-        "writing",
-        "splitting",
-        "storage",
-        "world",
-        "world_kernels",
-        "drawing",
-        "sampling",
-        "risks",
-    },
-    {"metrics", "scoring", "ranking", "engines", "leakage"},
-    {"entries", "downloading", "fetching", "catalog", "theory", "validating", "evaluating"},
-    {"comparing", "telling", "training", "reporting", "results"},
-    {"explaining", "models"},
-    {"exporting", "update_quality"},
-    {"experiments", "folding_quality", "reproducing", "judging", "studies", "tuned", "tuning", "serving", "console"},
-    {"cli"},
+ROOMS = [
+    "errors",
+    "rng",
+    "memory",
+    "jit",
+    "data",
+    "sampling",
+    "storage",
+    "paper",
+    "ranking",
+    "evaluation",
+    "training",
+    "engines",
+    "models",
+    "tuning",
+    "experiments",
+    "output",
+    "serving",
+    "cli",
 ]
+"""From the ground up: a room may import those before it, and nothing else."""
+
+
+def imported_rooms(path):
+    """The rooms that a file imports from, at its top or inside of functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path} has a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            first, _, rest = name.partition(".")
+            if first == "purerec" and rest.split(".")[0] not in ("", "__version__"):
+                yield rest.split(".")[0]
 
 
 def test_imports_run_one_way():
-    level = {name: n for n, layer in enumerate(LAYERS) for name in layer}
     for path in SOURCE.rglob("*.py"):
-        if path == SOURCE / "__init__.py":
-            continue  # the public surface imports everything, on demand
         here = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        assert here in level, f"{here} has no place in LAYERS"
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = []
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("purerec"):
-                rest = node.module.split(".")[1:]
-                names = [rest[0]] if rest else [alias.name for alias in node.names]
-            for name in names:
-                if name in level:
-                    assert level[name] <= level[here], f"{path.name} imports {name}, which is above it"
+        if here in ("__init__", "__main__"):
+            continue  # the public surface and the way in import what they need
+        assert here in ROOMS, f"{here} has no place in ROOMS"
+        for room in imported_rooms(path):
+            allowed = ROOMS[: ROOMS.index(here) + (SOURCE / here).is_dir()]
+            assert room in allowed, f"{path.relative_to(SOURCE)} imports {room}, which comes after {here}"
+
+
+def test_modules_import_each_other_one_way():
+    """No cycles between single modules, either, not even of imports inside functions."""
+    modules = {path: _imported_files(path) for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"}
+    left = dict(modules)
+    while left:
+        free = [path for path, needs in left.items() if not needs & left.keys()]
+        assert free, f"cycle among {sorted(str(path.relative_to(SOURCE)) for path in left)}"
+        for path in free:
+            del left[path]
+
+
+def _imported_files(path):
+    tree = ast.parse(path.read_text())
+    tree.body = [node for node in tree.body if not _is_for_types(node)]
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {_file_of(alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            # Of a package, either one of its modules or a name of its own.
+            found |= {_file_of(f"{node.module}.{alias.name}") or _file_of(node.module) for alias in node.names}
+    return found - {None, path, SOURCE / "__init__.py"}
+
+
+def _is_for_types(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def _file_of(name):
+    place = SOURCE.parent.joinpath(*name.split("."))
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()), None)
+
+
+def test_every_room_says_what_it_is_for_and_none_is_crowded():
+    assert len([p for p in SOURCE.iterdir() if p.name != "__pycache__"]) <= 22
+    for folder in {path.parent for path in SOURCE.rglob("*.py")}:
+        files = [path for path in folder.iterdir() if path.suffix == ".py"]
+        assert len(files) <= 22, f"{folder} has {len(files)} files"
+        assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), f"{folder} has no docstring"
 
 
 def test_committed_files_name_no_machine():

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from purerec.models.registry import make_model as make_model
     from purerec.storage.splits import load_split as load_split
     from purerec.storage.splits import save_split as save_split
-    from purerec.training.loop import Run as Run
+    from purerec.training.run import Run as Run
 
 __version__ = "0.1.0"
 
@@ -50,7 +50,7 @@ _WHERE = {
     "Interactions": "data.interactions",
     "ItemPop": "models.itempop",
     "Recommender": "models.contract.recommender",
-    "Run": "training.loop",
+    "Run": "training.run",
     "Split": "data.splits",
     "compare": "evaluation.significance",
     "evaluate": "evaluation.protocols",

@@ -16,7 +16,9 @@ import numpy as np
 
 from purerec import cli
 from purerec.storage import locked, read_folder, remove_folder, swapping, take_snapshot, write_folder
-from purerec.training.loop import CHECKPOINT, Run, train
+from purerec.training.checkpoints import CHECKPOINT
+from purerec.training.loop import train
+from purerec.training.run import Run
 
 EVENTS = (
     "open",

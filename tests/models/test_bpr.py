@@ -14,7 +14,7 @@ from purerec.errors import DataError
 from purerec.models.bpr import BPR
 from purerec.models.contract.foldin import PairwiseFolding
 from purerec.sampling.dynamic import BEST, FIRST, RANKED, SOFTMAX, VIOLATING
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 N_ITEMS, N_USERS = 5, 20_000
 SCORES = np.array([0.3, 1.1, -0.4, 0.0, 0.8])

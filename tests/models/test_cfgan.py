@@ -11,7 +11,7 @@ from conftest import checkerboard, need
 from purerec.engines.columns import choose_columns
 from purerec.errors import MissingExtraError
 from purerec.models.cfgan import CFGAN, CFGANGame
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 need("torch")
 import torch  # noqa: E402

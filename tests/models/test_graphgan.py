@@ -9,7 +9,7 @@ from purerec.data.interactions import Csr
 from purerec.engines.bpr import pack, unpack
 from purerec.errors import ConfigError
 from purerec.models.graphgan import GraphGAN, GraphGANGame
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 #        items 0  1  2  3  4
 LIKES = [

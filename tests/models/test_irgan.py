@@ -9,7 +9,7 @@ from purerec.data.interactions import Csr
 from purerec.engines.bpr import pack, unpack
 from purerec.errors import ConfigError
 from purerec.models.irgan import IRGAN, IRGANGame
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 N_ITEMS = 6
 

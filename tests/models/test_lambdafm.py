@@ -9,7 +9,7 @@ from purerec.models.bpr import BPR
 from purerec.models.lambdafm import LambdaFM
 from purerec.sampling.dynamic import rank_shares
 from purerec.sampling.unlabeled import UnlabeledSampler, weighted
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 
 @pytest.mark.parametrize("sampler", ["static", "dynamic", "rank"])

@@ -12,7 +12,7 @@ from conftest import checkerboard, need
 from purerec.engines.columns import choose_columns
 from purerec.errors import MissingExtraError
 from purerec.models.multvae import MultVAE, MultVAEConfig, MultVAEFitting
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 need("torch")
 import torch  # noqa: E402

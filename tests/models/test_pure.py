@@ -9,7 +9,7 @@ from purerec.data.interactions import Csr
 from purerec.errors import ConfigError, DivergedError
 from purerec.models.contract.data_defaults import observed_share
 from purerec.paper.printed import paper
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 QUICK = {"epochs": 12, "pretrain_epochs": 6, "dim": 4}
 

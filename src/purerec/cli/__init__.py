@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from purerec.output.streams import OutputError, abandon_output, end_as_a_broken_pipe_does, open_streams
-
-INTERRUPTED = 130
+from purerec.output.streams import INTERRUPTED, OutputError, abandon_output, end_as_a_broken_pipe_does, open_streams
 
 
 def main() -> None:

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from purerec import __version__
-from purerec.cli import INTERRUPTED, data, evaluating, fitting, growing, recommending, serving, tuning
+from purerec.cli import data, evaluating, fitting, growing, recommending, serving, tuning
 from purerec.cli.groups import spread
 from purerec.errors import PurerecError
 from purerec.output import console
-from purerec.output.streams import OutputError
+from purerec.output.streams import INTERRUPTED, OutputError
 
 app = typer.Typer(
     name="purerec",

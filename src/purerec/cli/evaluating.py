@@ -50,7 +50,7 @@ def evaluate(
     from purerec.experiments import run
     from purerec.models.registry import load_model, make_model
     from purerec.paper.printed import paper_row
-    from purerec.training.loop import Run
+    from purerec.training.run import Run
     from purerec.tuning.settings_file import check_searched
 
     if (model is None) == (from_ is None):

@@ -78,7 +78,8 @@ def fit(
     from purerec.models.registry import make_model
     from purerec.output.report import fit_report
     from purerec.storage import check_outputs, check_target, locked, remove_folder
-    from purerec.training.loop import CHECKPOINT, Run
+    from purerec.training.checkpoints import CHECKPOINT
+    from purerec.training.run import Run
     from purerec.tuning.settings_file import check_searched
 
     checkpoint = out.with_name(out.name + ".checkpoint")

@@ -44,7 +44,7 @@ def update(
     from purerec.models.registry import load_model
     from purerec.output.report import fit_report
     from purerec.storage import check_target, locked
-    from purerec.training.loop import Run
+    from purerec.training.run import Run
 
     check_target(out, kind="model")  # before the work, not after
     with locked(out):  # from before it is read: of two updates at once, one would be lost

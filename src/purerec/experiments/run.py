@@ -26,7 +26,7 @@ from purerec.memory import Peak
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
 from purerec.paper.printed import paper_row
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 
 def run(

@@ -35,7 +35,7 @@ from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training.loop import Record, Run
+from purerec.training.run import Record, Run
 
 if TYPE_CHECKING:
     from purerec.engines.cfgan import CFGANSettings

@@ -43,7 +43,7 @@ from purerec.ranking.scorers import Factors
 from purerec.rng import generator
 from purerec.storage import Layout, Part
 from purerec.storage.structure import check_below
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 F64 = npt.NDArray[np.float64]
 

@@ -27,7 +27,7 @@ from purerec.models.contract.explaining import Person
 from purerec.models.contract.recommender import Config, Recommender, State
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.storage import Layout, Part
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 _BLOCK = 1024
 """Items whose products with all others are in memory twice."""

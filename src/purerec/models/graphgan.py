@@ -32,7 +32,7 @@ from purerec.engines.irgan import POINTWISE, Rates
 from purerec.models.contract.search_space import Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorModel
 from purerec.models.families.policy_gradient import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
-from purerec.training.loop import Record
+from purerec.training.run import Record
 
 
 class GraphGANConfig(PolicyConfig):

@@ -36,7 +36,7 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, with_stra
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.rng import generator
 from purerec.storage import Layout, Part
-from purerec.training.loop import Record, Run, State
+from purerec.training.run import Record, Run, State
 
 _DENSITIES = 32
 """What all unobserved pairs weigh by default, where the positives weigh 1."""

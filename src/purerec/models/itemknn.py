@@ -26,7 +26,7 @@ from purerec.models.contract.explaining import Person
 from purerec.models.contract.recommender import Config, Recommender, State
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part, check_csr
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 _BLOCK_MB = 16
 _LIKED_NEIGHBORS = 2.5

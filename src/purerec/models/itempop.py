@@ -17,7 +17,7 @@ from purerec.models.contract.explaining import Person
 from purerec.models.contract.recommender import Recommender, State
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 
 class ItemPop(Recommender):

@@ -30,7 +30,7 @@ from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training.loop import Record, Run
+from purerec.training.run import Record, Run
 
 
 class MultVAEConfig(EpochConfig):

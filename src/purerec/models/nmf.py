@@ -34,7 +34,7 @@ from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.rating_factors import F64, FactorConfig, FactorRatingModel
 from purerec.models.families.ratings import rating_scale, rating_targets, unlabeled_weight
 from purerec.rng import generator
-from purerec.training.loop import Record, Run, State
+from purerec.training.run import Record, Run, State
 
 
 class NMFConfig(FactorConfig):

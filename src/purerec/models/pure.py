@@ -24,7 +24,7 @@ from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
 from purerec.models.pugmf import PUGMF
 from purerec.storage import Layout, Part
-from purerec.training.loop import Record, Run
+from purerec.training.run import Record, Run
 
 
 class PUREConfig(DiscriminatorConfig):

@@ -37,7 +37,7 @@ from purerec.models.families.ratings import (
     unlabeled_weight,
 )
 from purerec.storage import Layout, Part, check_csr
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 _BLOCK = 1024
 """Items or users whose products with all others are in memory at once."""

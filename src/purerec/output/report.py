@@ -10,7 +10,7 @@ from purerec.output.svg import line_chart
 
 if TYPE_CHECKING:
     from purerec.evaluation.protocols import Evaluation
-    from purerec.training.loop import History
+    from purerec.training.run import History
 
 _STYLE = """
 :root { --ink: #1d2733; --dim: #66727f; --line: #dfe4ea; --page: #ffffff; --card: #f6f8fa;

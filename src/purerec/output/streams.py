@@ -13,6 +13,9 @@ import signal
 import sys
 from typing import Any, TextIO
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C"""
+
 
 class OutputError(Exception):
     """Standard output cannot be written. No OSError: those are about files, and are handled where they come up."""

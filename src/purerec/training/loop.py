@@ -7,98 +7,23 @@ complete and every random draw depends on counters in it.
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from purerec import storage
-from purerec.errors import DivergedError, StoreError
+from purerec.errors import DivergedError
+from purerec.training.checkpoints import Checkpoints
 from purerec.training.progress import log, progress
+from purerec.training.run import Game, History, Record, Run, State
 
-State = dict[str, npt.NDArray[Any]]
-Record = dict[str, Any]
-Callback = Callable[[Record], None]
-
-CHECKPOINT = "checkpoint"
-"""The kind of folder that checkpoints are in"""
 _EXPLODED = 1e6
 """Norms beyond this are no embeddings any more."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a fit may do besides learning. The result depends on none of it, except on the two limits."""
-
-    progress: bool = False
-    """Show a progress bar on standard error."""
-    time_limit_s: float | None = None
-    """Stop after the epoch in which this is reached."""
-    stop_after: int | None = None
-    """Stop after so many epochs, though the schedule is made for all: for a refit with what validation found."""
-    checkpoint: Path | None = None
-    """Folder for checkpoints."""
-    checkpoint_epochs: int = 10
-    """Write one every so many epochs."""
-    checkpoint_minutes: float = 5.0
-    """Write one also when this has passed since the last."""
-    resume: bool = False
-    """Go on from the checkpoint, if there is one."""
-    log: Path | None = None
-    """File for one JSON line per epoch."""
-    tensorboard: Path | None = None
-    """Folder for TensorBoard (extra `report`)."""
-    callbacks: tuple[Callback, ...] = ()
-    """Called with the record of each epoch."""
-
-
-class Game(Protocol):
-    """What a model hands over to be trained."""
-
-    def epoch(self, number: int) -> Record:
-        """Train epoch `number` (from 0) and tell about it: loss, norms, whatever is worth a curve."""
-        ...
-
-    def state(self) -> State:
-        """Everything that the next epoch depends on."""
-        ...
-
-    def restore(self, state: State, number: int) -> None:
-        """Back to the state before epoch `number`."""
-        ...
-
-
-@dataclass
-class History:
-    """One record per epoch, and which epoch was the best."""
-
-    records: list[Record] = field(default_factory=list)
-    best_epoch: int | None = None
-    best_metric: float = -math.inf
-    stopped: str = "all epochs done"
-
-    def curve(self, name: str) -> list[tuple[int, float]]:
-        """(epoch, value) of one quantity, where it was recorded and finite."""
-        found = [(r["epoch"], r[name]) for r in self.records if r.get(name) is not None]
-        return [(epoch, float(value)) for epoch, value in found if math.isfinite(float(value))]
-
-    def thinned(self, most: int = 200) -> list[Record]:
-        """Finite values of about so many epochs, evenly spread up to the last: enough to draw curves from."""
-        step = max(1, -(-len(self.records) // most))
-        kept = self.records[::-1][::step][::-1]
-        return [
-            {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in record.items()}
-            for record in ({n: v for n, v in r.items() if n != "seconds" and _is_finite(v)} for r in kept)
-        ]
 
 
 def train(
@@ -119,7 +44,7 @@ def train(
     With patience, the weights of the best validation come back at the end.
     """
     history, best, start = History(), None, 0
-    checkpoints = _Checkpoints(run, identity)
+    checkpoints = Checkpoints(run, identity)
     if run.resume and run.checkpoint is not None:
         found = checkpoints.read(game)
         if found is not None:
@@ -170,10 +95,6 @@ def train(
     return history
 
 
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
 def _rounds_since_best(history: History) -> int:
     if history.best_epoch is None:
         return 0
@@ -191,75 +112,6 @@ def _check_diverged(record: Record, remedy: str) -> None:
             raise DivergedError(f"epoch {record['epoch']}: the {name} is {value}; {remedy}")
         if name.endswith("_norm") and name != "fake_norm" and not value < _EXPLODED:
             raise DivergedError(f"epoch {record['epoch']}: the {name} is {value:.3g}; {remedy}")
-
-
-# ---------------------------------------------------------------------- checkpoints
-
-
-class _OfAnotherRun(StoreError):
-    """A checkpoint that is whole, but not of this run."""
-
-
-class _Checkpoints:
-    def __init__(self, run: Run, identity: Mapping[str, Any]) -> None:
-        self.folder = run.checkpoint
-        self.identity = json.loads(json.dumps(identity))
-
-    def write(self, game: Game, number: int, history: History, best: State | None, *, done: bool = False) -> None:
-        if self.folder is None:
-            return
-        tensors = {f"now.{name}": array for name, array in game.state().items()}
-        tensors |= {f"best.{name}": array for name, array in (best or {}).items()}
-        manifest = {
-            "identity": self.identity,
-            "next_epoch": number,
-            "records": history.records,
-            "best_epoch": history.best_epoch,
-            "best_metric": history.best_metric if history.best_epoch is not None else None,
-            "stopped": history.stopped,
-        }
-        storage.write_folder(self.folder, kind=CHECKPOINT, manifest=manifest, tensors=tensors)
-
-    def read(self, game: Game) -> tuple[int, History, State, State | None] | None:
-        assert self.folder is not None
-        if storage.check_target(self.folder, kind=CHECKPOINT) is None:
-            return None
-        stored = storage.read_folder(self.folder, kind=CHECKPOINT)
-        try:
-            self._check_identity(stored.manifest["identity"])
-            return self._restored(stored, game)
-        except _OfAnotherRun:
-            raise
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, StoreError) as error:
-            raise StoreError(f"{self.folder} makes no sense ({error}); fit again without --resume") from None
-
-    def _check_identity(self, found: Mapping[str, Any]) -> None:
-        for name, value in self.identity.items():
-            before = found.get(name)
-            if before != value:
-                raise _OfAnotherRun(
-                    f"{self.folder}: the checkpoint is of another run ({name} was {_brief(before)}, now "
-                    f"{_brief(value)}); resume with the same settings, or remove it"
-                )
-
-    def _restored(self, stored: storage.Stored, game: Game) -> tuple[int, History, State, State | None]:
-        facts, records = stored.manifest, list(stored.manifest["records"])
-        if [record["epoch"] for record in records] != list(range(facts["next_epoch"])):
-            raise ValueError("its records are not those of the epochs before")
-        history = History(records, facts["best_epoch"], stopped=str(facts["stopped"]))
-        if history.best_epoch is not None:
-            if history.best_epoch not in range(len(records)):
-                raise ValueError(f"its best epoch is {history.best_epoch!r}")
-            history.best_metric = float(facts["best_metric"])
-        now = {n.removeprefix("now."): a for n, a in stored.tensors.items() if n.startswith("now.")}
-        best = {n.removeprefix("best."): a for n, a in stored.tensors.items() if n.startswith("best.")}
-        expected = {name: storage.Part(array.shape, array.dtype.type) for name, array in game.state().items()}
-        for state in (now, best) if best else (now,):
-            storage.check_layout(state, expected, {})
-        return facts["next_epoch"], history, now, best or None
-
-    def how_to_resume(self) -> str:
-        return f"saved in {self.folder}: the same command with --resume goes on from there"
 
 
 @contextmanager
@@ -280,8 +132,3 @@ def _interruptible(run: Run) -> Iterator[Callable[[], bool]]:
         yield asked.is_set
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _brief(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."

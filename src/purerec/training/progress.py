@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from purerec.errors import ConfigError, MissingExtraError, StoreError
 
 if TYPE_CHECKING:
-    from purerec.training.loop import Callback, Record, Run
+    from purerec.training.run import Callback, Record, Run
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
 from purerec.evaluation.significance import bootstrap_interval, paired_t_test
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
-from purerec.training.loop import Record, Run
+from purerec.training.run import Record, Run
 
 Settings = dict[str, Any]
 Report = Callable[[float, int], None]

@@ -14,7 +14,8 @@ from purerec.evaluation.metrics import parse
 from purerec.models.contract.recommender import Config, Recommender, State
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training.loop import Game, History, Run, train
+from purerec.training.loop import train
+from purerec.training.run import Game, History, Run
 
 Schedule = Literal["steps", "cosine", "constant"]
 

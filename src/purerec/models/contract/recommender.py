@@ -24,7 +24,8 @@ from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError, NotFittedError, StoreError
 from purerec.models.contract.answering import Usable
 from purerec.models.contract.search_space import SearchSpace
-from purerec.training.loop import Run
+from purerec.models.contract.updating import update
+from purerec.training.run import Run
 
 State = dict[str, npt.NDArray[Any]]
 
@@ -54,6 +55,8 @@ class Recommender(Usable):
     config_class: ClassVar[type[Config]] = Config
     personalised: ClassVar[bool] = True
     """Whether different people may get different lists."""
+    continues: ClassVar[bool] = False
+    """Whether more data can be learned from where the last fit ended; else an update fits anew."""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is not None and settings:
@@ -87,6 +90,13 @@ class Recommender(Usable):
     def _layout(self) -> storage.Layout:
         """What `_state` looks like: the type and shape of each array, in `users`, `items` and names of settings."""
 
+    def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
+        """Go on from what was learned, on a log that has grown; how many epochs that took. If `continues`."""
+        raise NotImplementedError
+
+    def _check_update(self) -> None:
+        """An error if the model cannot learn from more data."""
+
     # ------------------------------------------------------------------ fitting
 
     def fit(
@@ -108,8 +118,6 @@ class Recommender(Usable):
         Models in epochs go on from where they are, for `epochs` (None: a share of those of a fit); the others are
         fitted anew to all positives. See `purerec.models.contract.updating`.
         """
-        from purerec.models.contract.updating import update
-
         return update(self, new, seed=seed, run=run, epochs=epochs)
 
     def _remember(self, train: Interactions, seed: int, seconds: float) -> None:

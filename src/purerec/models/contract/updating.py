@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -23,12 +23,12 @@ import polars as pl
 from purerec.data.interactions import I64, Csr, Interactions
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError
-from purerec.models.contract.iterative import EpochModel
-from purerec.models.contract.recommender import Recommender
-from purerec.models.families.ratings import RatingModel
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
-Model = TypeVar("Model", bound=Recommender)
+if TYPE_CHECKING:
+    from purerec.models.contract.recommender import Recommender
+
+Model = TypeVar("Model", bound="Recommender")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def update(model: Model, new: Interactions, *, seed: int, run: Run | None, epoch
         return model
     start = time.perf_counter()
     grown = copy.copy(model)
-    if isinstance(grown, EpochModel) and grown.continues:
+    if grown.continues:
         used = grown._continue(growth.united, epochs, seed, run or Run())
     else:
         grown._fit(growth.united, None, seed, run or Run())
@@ -114,14 +114,10 @@ def append(old: Vocabulary, new: Vocabulary) -> tuple[Vocabulary, I64]:
 
 def _check(model: Recommender, epochs: int | None) -> None:
     model._need_fit()
-    if isinstance(model, RatingModel) and model.config.target == "rating":
-        raise ConfigError(
-            f"{model.name} with target='rating' cannot be updated: a fitted model keeps positives, not the ratings "
-            "that it learned from; fit again with all ratings"
-        )
+    model._check_update()
     if epochs is None:
         return
-    if not (isinstance(model, EpochModel) and model.continues):
+    if not model.continues:
         raise ConfigError(f"{model.name} is fitted anew by an update, with its own settings; leave epochs out")
     if epochs < 1:
         raise ConfigError(f"epochs must be at least 1, not {epochs!r}")

@@ -25,7 +25,7 @@ from purerec.sampling.dynamic import Negatives
 from purerec.sampling.unlabeled import unlabeled_needed
 from purerec.storage import Layout, Part, check_layout
 from purerec.storage.structure import check_finite
-from purerec.training.loop import Record, Run
+from purerec.training.run import Record, Run
 
 
 class DiscriminatorConfig(EpochConfig):

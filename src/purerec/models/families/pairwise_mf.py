@@ -18,7 +18,7 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, 
 from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part
-from purerec.training.loop import Record, Run
+from purerec.training.run import Record, Run
 
 
 class FactorConfig(EpochConfig):

@@ -21,7 +21,7 @@ from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorConfig, FactorModel
 from purerec.rng import generator, key64
 from purerec.sampling.dynamic import RULES, Negatives
-from purerec.training.loop import Record
+from purerec.training.run import Record
 
 F64 = npt.NDArray[np.float64]
 Player = Literal["discriminator", "generator"]

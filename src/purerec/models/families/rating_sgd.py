@@ -31,7 +31,7 @@ from purerec.sampling.draws import Tables, draw_items
 from purerec.sampling.dynamic import BEST, RULES, Negatives, best_of, softmax_of, unit
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.storage import Layout, Part
-from purerec.training.loop import Record, Run, State
+from purerec.training.run import Record, Run, State
 
 _BLOCK = 128
 """Positives whose unlabeled pairs are drawn at once."""

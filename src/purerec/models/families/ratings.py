@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from purerec.data.indices import indices_of
 from purerec.data.interactions import F32, I32, I64, Csr, Interactions
-from purerec.errors import DataError
+from purerec.errors import ConfigError, DataError
 from purerec.models.contract.recommender import Config, Recommender, State
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.storage import Layout, Part
@@ -68,10 +69,8 @@ class RatingModel(Recommender):
     def predict(self, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike) -> F32:
         """(n,) targets of pairs by internal index: ratings, or relevance from 0 to 1."""
         self._need_fit()
-        user, item = (np.atleast_1d(np.asarray(idx, dtype=np.int64)) for idx in (user_idx, item_idx))
-        for what, idx, n in (("user", user, len(self.users)), ("item", item, len(self.items))):
-            if len(idx) and (idx.min() < 0 or idx.max() >= n):
-                raise DataError(f"{what} indices must be from 0 to {n - 1}")
+        user = indices_of(user_idx, len(self.users), "user")
+        item = indices_of(item_idx, len(self.items), "item")
         if user.shape != item.shape:
             raise DataError(f"{len(user):,} users for {len(item):,} items: predict takes pairs")
         return np.clip(self._predict(user, item), self._scale[0], self._scale[1])
@@ -79,6 +78,13 @@ class RatingModel(Recommender):
     @abstractmethod
     def _predict(self, user_idx: I64, item_idx: I64) -> F32:
         """(n,) of pairs, in any range."""
+
+    def _check_update(self) -> None:
+        if self.config.target == "rating":
+            raise ConfigError(
+                f"{self.name} with target='rating' cannot be updated: a fitted model keeps positives, not the "
+                "ratings that it learned from; fit again with all ratings"
+            )
 
     def _layout(self) -> Layout:
         return {"scale": Part((3,))}

@@ -406,9 +406,9 @@ def test_half_a_line_of_a_killed_process_is_taken_off_and_other_files_are_left_a
 
 def elsewhere(code, *arguments):
     """Another process that says when it is ready, and stays until its standard input is closed."""
-    code += "; print('ready', flush=True); sys.stdin.read()"
+    code = f"import sys\n{code}\nprint('ready', flush=True)\nsys.stdin.read()"
     other = subprocess.Popen(
-        [sys.executable, "-c", f"import sys; {code}", *map(str, arguments)],
+        [sys.executable, "-c", code, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

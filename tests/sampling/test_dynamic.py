@@ -6,7 +6,7 @@ import pytest
 import purerec as pr
 from conftest import need
 from purerec.errors import ConfigError
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 
 def log():

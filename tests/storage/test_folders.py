@@ -3,7 +3,6 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import SafetensorError
 
+from conftest import ROOT
 from purerec import storage
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import StoreError
@@ -217,7 +217,7 @@ def test_without_an_exchange_of_names_a_folder_is_put_back(tmp_path, monkeypatch
 
 def test_a_model_folder_of_the_first_release():
     """Written by the code before format 2; its scores are what that code had."""
-    model = load_model(Path(__file__).parent / "fixtures" / "model-format-1")
+    model = load_model(ROOT / "tests" / "fixtures" / "model-format-1")
     expected = [-0.0024574, 0.01001406, -0.00187775, 0.05630706, -0.07294443, 0.00127738]
     np.testing.assert_allclose(model.score([0])[0], expected, rtol=1e-5)
     assert model.recommend([0], k=3)["item"].to_list() == [3, 1, 5]

@@ -13,7 +13,7 @@ from purerec.experiments.updating import Outgrown, compare_ways, cut, later
 from purerec.models.contract.iterative import EpochModel
 from purerec.models.contract.updating import unite
 from purerec.models.registry import REGISTRY, load_model, make_model
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 every_model = pytest.mark.parametrize("name", REGISTRY)
 REFITTED = ("itempop", "slopeone", "coclustering", "ease", "itemknn", "nmf")

@@ -10,7 +10,7 @@ from conftest import checkerboard, need
 from purerec.errors import ConfigError, DataError, DivergedError, NotFittedError
 from purerec.models.families.ratings import binary_targets, unlabeled_weight
 from purerec.models.registry import load_model, make_model
-from purerec.training.loop import Run
+from purerec.training.run import Run
 
 NAMES = ["slopeone", "coclustering", "svd", "pmf", "nmf"]
 EPOCHS = ["svd", "pmf", "nmf", "ials"]

@@ -114,10 +114,11 @@ def test_no_import_is_missed() -> None:
 
 
 def test_what_a_discriminator_kernel_is_made_of_is_found() -> None:
-    """The two that lists by hand had forgotten: prefetching in `drawing`, and the lanes of a vector."""
-    engines = Path(purerec.__file__).parent / "engines"
-    assert engines.parent / "drawing.py" in decorator.imported(engines / "cpu_rows.py")
-    assert engines / "vectors.py" in decorator.imported(engines / "cpu_kernels.py")
+    """The two that lists by hand had forgotten: prefetching in `draws`, and the lanes of a vector."""
+    root = Path(purerec.__file__).parent
+    cpu = root / "engines" / "pure" / "cpu"
+    assert root / "sampling" / "draws.py" in decorator.imported(cpu / "rows.py")
+    assert root / "jit" / "simd.py" in decorator.imported(cpu / "kernels.py")
 
 
 @pytest.mark.slow

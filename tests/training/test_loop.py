@@ -11,7 +11,8 @@ import pytest
 
 from purerec.errors import ConfigError, DivergedError, StoreError
 from purerec.storage import HEAD, read_folder, read_manifest, write_folder
-from purerec.training.loop import History, Run, train
+from purerec.training.loop import train
+from purerec.training.run import History, Run
 
 
 class Walk:
@@ -218,7 +219,7 @@ from pathlib import Path
 import numpy as np
 from purerec.data.interactions import Interactions
 from purerec.models.registry import make_model
-from purerec.training.loop import Run
+from purerec.training.run import Run
 rng = np.random.default_rng(0)
 data = Interactions.from_columns(rng.integers(0, 50, 2000), rng.integers(0, 60, 2000))
 settings = dict(epochs=1500, pretrain_epochs=700, generators="both", batch_size=64)

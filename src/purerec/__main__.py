@@ -1,0 +1,3 @@
+from purerec.cli import main
+
+main()

@@ -1,0 +1,87 @@
+"""The state of a fit on disk, so that it can go on after an interruption and end in the same bits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from purerec import storage
+from purerec.errors import StoreError
+from purerec.training.run import Game, History, Run, State
+
+CHECKPOINT = "checkpoint"
+"""The kind of folder that checkpoints are in"""
+
+
+class _OfAnotherRun(StoreError):
+    """A checkpoint that is whole, but not of this run."""
+
+
+class Checkpoints:
+    """The checkpoints of one run: written whole, and read back only by the same run."""
+
+    def __init__(self, run: Run, identity: Mapping[str, Any]) -> None:
+        self.folder = run.checkpoint
+        self.identity = json.loads(json.dumps(identity))
+
+    def write(self, game: Game, number: int, history: History, best: State | None) -> None:
+        if self.folder is None:
+            return
+        tensors = {f"now.{name}": array for name, array in game.state().items()}
+        tensors |= {f"best.{name}": array for name, array in (best or {}).items()}
+        manifest = {
+            "identity": self.identity,
+            "next_epoch": number,
+            "records": history.records,
+            "best_epoch": history.best_epoch,
+            "best_metric": history.best_metric if history.best_epoch is not None else None,
+            "stopped": history.stopped,
+        }
+        storage.write_folder(self.folder, kind=CHECKPOINT, manifest=manifest, tensors=tensors)
+
+    def read(self, game: Game) -> tuple[int, History, State, State | None] | None:
+        assert self.folder is not None
+        if storage.check_target(self.folder, kind=CHECKPOINT) is None:
+            return None
+        stored = storage.read_folder(self.folder, kind=CHECKPOINT)
+        try:
+            self._check_identity(stored.manifest["identity"])
+            return self._restored(stored, game)
+        except _OfAnotherRun:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, StoreError) as error:
+            raise StoreError(f"{self.folder} makes no sense ({error}); fit again without --resume") from None
+
+    def _check_identity(self, found: Mapping[str, Any]) -> None:
+        for name, value in self.identity.items():
+            before = found.get(name)
+            if before != value:
+                raise _OfAnotherRun(
+                    f"{self.folder}: the checkpoint is of another run ({name} was {_brief(before)}, now "
+                    f"{_brief(value)}); resume with the same settings, or remove it"
+                )
+
+    def _restored(self, stored: storage.Stored, game: Game) -> tuple[int, History, State, State | None]:
+        facts, records = stored.manifest, list(stored.manifest["records"])
+        if [record["epoch"] for record in records] != list(range(facts["next_epoch"])):
+            raise ValueError("its records are not those of the epochs before")
+        history = History(records, facts["best_epoch"], stopped=str(facts["stopped"]))
+        if history.best_epoch is not None:
+            if history.best_epoch not in range(len(records)):
+                raise ValueError(f"its best epoch is {history.best_epoch!r}")
+            history.best_metric = float(facts["best_metric"])
+        now = {n.removeprefix("now."): a for n, a in stored.tensors.items() if n.startswith("now.")}
+        best = {n.removeprefix("best."): a for n, a in stored.tensors.items() if n.startswith("best.")}
+        expected = {name: storage.Part(array.shape, array.dtype.type) for name, array in game.state().items()}
+        for state in (now, best) if best else (now,):
+            storage.check_layout(state, expected, {})
+        return facts["next_epoch"], history, now, best or None
+
+    def how_to_resume(self) -> str:
+        return f"saved in {self.folder}: the same command with --resume goes on from there"
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
