@@ -17,7 +17,8 @@ import polars as pl
 import pytest
 
 import purerec as pr
-from purerec import cli, contents
+from purerec import contents
+from purerec.cli import commands
 from purerec.errors import ConfigError, DataError, PurerecError, ReadError
 from purerec.models import REGISTRY, make_model, model_class
 from purerec.reading import read, read_labels
@@ -330,7 +331,7 @@ def command(tmp_path, monkeypatch, capfd):
 
     def run(*args):
         monkeypatch.setattr(sys, "argv", ["purerec", *map(str, args)])
-        code = cli._run()
+        code = commands.run()
         return code, capfd.readouterr().err
 
     return run
