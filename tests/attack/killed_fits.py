@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from purerec import cli
+from purerec.cli import commands
 from purerec.storage import locked, read_folder, remove_folder, swapping, take_snapshot, write_folder
 from purerec.training.checkpoints import CHECKPOINT
 from purerec.training.loop import train
@@ -68,7 +68,7 @@ def command(place, seed, resume):
     sys.argv = ["purerec", "fit", f"{place}/d.csv", "--model", "bpr", "--out", f"{place}/m"]
     sys.argv += ["--set", "epochs=14", "--seed", str(seed), "--log", f"{place}/log.jsonl", *["--resume"] * resume]
     with open(os.devnull, "w") as sys.stdout:
-        return cli._run()
+        return commands.run()
 
 
 def main(place, how):

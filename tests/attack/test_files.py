@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import PUREREC, checkerboard, purerec
-from purerec import cli
+from purerec.cli import commands
 from purerec.errors import ConfigError, StoreError
 from purerec.models.registry import load_model, make_model
 from purerec.output.tables import write_parts
@@ -26,7 +26,7 @@ def run(monkeypatch, capsys):
     def run(*args):
         monkeypatch.setattr(sys, "argv", ["purerec", *map(os.fspath, args)])
         capsys.readouterr()
-        code = cli._run()
+        code = commands.run()
         said = capsys.readouterr().err
         assert "internal error" not in said
         return code, said

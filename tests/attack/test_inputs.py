@@ -17,9 +17,8 @@ import polars as pl
 import pytest
 
 import purerec as pr
-from purerec import cli
+from purerec.cli import commands
 from purerec.data import contents
-from purerec.data.readers import read, read_labels
 from purerec.errors import ConfigError, DataError, PurerecError, ReadError
 from purerec.models.registry import REGISTRY, make_model, model_class
 from purerec.tuning.settings_file import settings_from
@@ -331,7 +330,7 @@ def command(tmp_path, monkeypatch, capfd):
 
     def run(*args):
         monkeypatch.setattr(sys, "argv", ["purerec", *map(str, args)])
-        code = cli._run()
+        code = commands.run()
         return code, capfd.readouterr().err
 
     return run

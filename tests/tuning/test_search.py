@@ -683,7 +683,7 @@ def test_wrong_use_is_told_in_one_line(clicks, arguments, said, monkeypatch, cap
 
 
 def test_a_search_of_which_nothing_came_is_not_a_success(clicks, tmp_path, monkeypatch, capsys):
-    from purerec import cli
+    from purerec.cli import commands
 
     def broken(*_, **__):
         raise DataError("too few rows")
@@ -691,7 +691,7 @@ def test_a_search_of_which_nothing_came_is_not_a_success(clicks, tmp_path, monke
     monkeypatch.setattr(search, "tune", broken)
     arguments = ["tune", str(clicks), "--models", "ease,itemknn", "--study", str(tmp_path / "s"), "--json", "-"]
     monkeypatch.setattr(sys, "argv", ["purerec", *arguments])
-    assert cli._run() == 2
+    assert commands.run() == 2
     done = capsys.readouterr()
     assert "ease is left out: too few rows" in done.err
     assert "none of the models could be searched" in done.err

@@ -148,8 +148,8 @@ def _check_paths(given: dict[str, Any]) -> None:
 
         inputs = {label: given.get(name) for name, label in _INPUTS.items()}
         check_outputs(outputs, inputs, shared=("--tensorboard",))
-        if outputs["--json"] is not None:
-            check_file(outputs["--json"], makes_folders=True)  # before the work, not after
+        if (results := outputs.get("--json")) is not None:
+            check_file(results, makes_folders=True)  # before the work, not after
 
 
 def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
