@@ -188,3 +188,14 @@ def test_every_epoch_and_every_step_draws_other_pairs(name: str, unlabeled: str)
         for n in (1, 2, 3)
     ]
     assert len(set(np.round(counts, 6))) == 3
+
+
+@both_engines
+def test_fakes_of_a_dead_generator_are_recoloured_to_the_real_mean(name: str) -> None:
+    """All alike, they have no covariance to divide by."""
+    dead = {"item_gen.w1": np.zeros((16, 4), np.float32), "item_gen.w2": np.zeros((4, 16), np.float32)}
+    played = engine(name, params=dead, dim=4, init_std=1.0, generators="item", constraint="recolour", batch_size=8)
+    mean = SEEN.sum(0) / N_POSITIVES @ played.parameters()["item"]
+    stats = played.train_generators(learning_rate=STILL, steps=2)
+    assert stats.fake_norm == pytest.approx(np.linalg.norm(mean), rel=1e-4)
+    assert math.isfinite(stats.loss)
