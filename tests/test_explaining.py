@@ -72,7 +72,7 @@ def test_shares_of_models_of_factors_are_parts_of_the_vector_times_the_item(name
         (model.fold_in(own), model.explain_for(model.items.take(own).to_list(), model.items[item], k=1000)),
     ):
         expected = dict(zip(own.tolist(), folding.parts(own, person) @ vectors.items[item], strict=True))
-        scale = np.abs(list(expected.values())).max()
+        scale = float(np.abs(list(expected.values())).max())
         assert scale > 0
         for idx, share in zip(found.item_idx.tolist(), found.shares, strict=True):
             assert share == pytest.approx(expected[idx], rel=1e-3, abs=1e-4 * scale)
