@@ -19,6 +19,7 @@ import pytest
 import purerec as pr
 from purerec.cli import commands
 from purerec.data import contents
+from purerec.data.readers import read, read_labels
 from purerec.errors import ConfigError, DataError, PurerecError, ReadError
 from purerec.models.registry import REGISTRY, make_model, model_class
 from purerec.tuning.settings_file import settings_from
