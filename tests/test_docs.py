@@ -32,6 +32,14 @@ def test_every_part_of_the_paper_has_its_code():
         assert resolve(name) is not None
 
 
+def test_the_walks_go_through_what_is_there():
+    rooms = sorted(path.name for path in (ROOT / "src" / "purerec").iterdir() if path.is_dir())
+    names = re.findall(rf"`((?:{'|'.join(rooms)})\.[\w.]+)`", (ROOT / "docs" / "architecture.md").read_text())
+    assert len(names) > 20
+    for name in names:
+        assert resolve(f"purerec.{name}") is not None
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):

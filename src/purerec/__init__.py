@@ -4,9 +4,15 @@
 
     data = pr.load("ml-100k")                      # or pr.read("clicks.csv")
     split = pr.split(data)
-    model = pr.make_model("itempop").fit(split.full_train)
+    model = pr.PURE().fit(split.full_train, seed=0)
     print(pr.evaluate(model, split))
     model.recommend(["196", "22"], k=10)
+
+    data       load, read, read_labels, make_world, Interactions
+    parts      split, Split, save_split, load_split
+    models     a class for each of the eighteen methods; make_model by name, load_model from a folder;
+               Recommender (what they have in common), Run (what a fit may do besides learning)
+    results    evaluate, Evaluation, compare
 
 Everything below is imported when it is first used, so that `import purerec` stays quick.
 """
@@ -29,13 +35,27 @@ if TYPE_CHECKING:
     from purerec.evaluation.protocols import Evaluation as Evaluation
     from purerec.evaluation.protocols import evaluate as evaluate
     from purerec.evaluation.significance import compare as compare
+    from purerec.models.bpr import BPR as BPR
+    from purerec.models.cfgan import CFGAN as CFGAN
+    from purerec.models.coclustering import CoClustering as CoClustering
     from purerec.models.contract.recommender import Recommender as Recommender
+    from purerec.models.ease import EASE as EASE
     from purerec.models.gmf import GMF as GMF
+    from purerec.models.graphgan import GraphGAN as GraphGAN
+    from purerec.models.ials import IALS as IALS
+    from purerec.models.irgan import IRGAN as IRGAN
+    from purerec.models.itemknn import ItemKNN as ItemKNN
     from purerec.models.itempop import ItemPop as ItemPop
+    from purerec.models.lambdafm import LambdaFM as LambdaFM
+    from purerec.models.multvae import MultVAE as MultVAE
+    from purerec.models.nmf import NMF as NMF
+    from purerec.models.pmf import PMF as PMF
     from purerec.models.pugmf import PUGMF as PUGMF
     from purerec.models.pure import PURE as PURE
     from purerec.models.registry import load_model as load_model
     from purerec.models.registry import make_model as make_model
+    from purerec.models.slopeone import SlopeOne as SlopeOne
+    from purerec.models.svd import SVD as SVD
     from purerec.storage.splits import load_split as load_split
     from purerec.storage.splits import save_split as save_split
     from purerec.training.run import Run as Run
@@ -43,12 +63,26 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
+    "BPR": "models.bpr",
+    "CFGAN": "models.cfgan",
+    "CoClustering": "models.coclustering",
+    "EASE": "models.ease",
     "GMF": "models.gmf",
+    "GraphGAN": "models.graphgan",
+    "IALS": "models.ials",
+    "IRGAN": "models.irgan",
+    "ItemKNN": "models.itemknn",
+    "ItemPop": "models.itempop",
+    "LambdaFM": "models.lambdafm",
+    "MultVAE": "models.multvae",
+    "NMF": "models.nmf",
+    "PMF": "models.pmf",
     "PUGMF": "models.pugmf",
     "PURE": "models.pure",
+    "SVD": "models.svd",
+    "SlopeOne": "models.slopeone",
     "Evaluation": "evaluation.protocols",
     "Interactions": "data.interactions",
-    "ItemPop": "models.itempop",
     "Recommender": "models.contract.recommender",
     "Run": "training.run",
     "Split": "data.splits",
