@@ -30,6 +30,7 @@ from purerec.models.contract.checks import need_positives
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.models.contract.similar import common_fans
 from purerec.models.families.ratings import (
     RatingConfig,
     RatingModel,
@@ -154,7 +155,7 @@ class CoClustering(RatingModel):
 
     def _item_weights(self, item_idx: int) -> F32 | None:
         """Items of one cluster cannot be told apart by it: who liked them says more."""
-        return self._common(item_idx)
+        return common_fans(self, item_idx)
 
     def _layout(self) -> Layout:
         return {

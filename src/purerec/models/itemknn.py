@@ -22,8 +22,9 @@ from pydantic import Field
 
 from purerec.data.interactions import F32, I32, I64, Csr, Interactions
 from purerec.models.contract.checks import need_positives
+from purerec.models.contract.config import Config
 from purerec.models.contract.explaining import Person
-from purerec.models.contract.recommender import Config, Recommender, State
+from purerec.models.contract.recommender import Recommender, State
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part, check_csr
 from purerec.training.run import Run

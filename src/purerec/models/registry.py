@@ -68,4 +68,6 @@ def restore_model(stored: Stored, where: str) -> Recommender:
     name = stored.manifest.get("model")
     if not isinstance(name, str) or name not in REGISTRY:
         raise StoreError(f"{where} holds a model {name!r} that this version does not know: upgrade purerec")
-    return model_class(name)._from_stored(stored, where)
+    from purerec.models.contract.model_folder import restore
+
+    return restore(model_class(name), stored, where)

@@ -25,14 +25,21 @@ the item stand in for them, and `method` says so.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
 
+from purerec.data.indices import index_of
 from purerec.data.interactions import F32, I32
-from purerec.data.vocabulary import Id, Vocabulary
+from purerec.data.vocabulary import Id
+from purerec.models.contract.answering import checked_k, history_of, item_indices, scores_of_history
+from purerec.models.contract.similar import similarity
+
+if TYPE_CHECKING:
+    from purerec.models.contract.recommender import Recommender
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,23 +72,58 @@ class Explanation:
     """The score without the shares of all own items, shown or not; None if the shares are no parts of it"""
 
 
-def explanation(
-    items: Vocabulary,
-    labels: pl.Series | None,
-    target_idx: int,
-    score: float,
-    own_idx: I32,
-    shares: F32,
-    k: int,
-    *,
-    exact: bool,
+def explain_user(model: Recommender, user: Id, item: Id, k: int) -> Explanation:
+    """See `Recommender.explain`."""
+    user_idx, target_idx = model.users.index(user), model.items.index(item)
+    parts = model.derived.factors
+    vector = None if parts is None else parts.users[user_idx]
+    return _explain(model, Person(model.seen.row(user_idx), user_idx, vector), target_idx, k)
+
+
+def explain_new(model: Recommender, history: Iterable[Id] | Id, item: Id, k: int) -> Explanation:
+    """See `Recommender.explain_for`."""
+    return explain_history(model, history_of(model, history), model.items.index(item), k)
+
+
+def explain_history(model: Recommender, item_idx: I32, target_idx: int, k: int) -> Explanation:
+    """See `Recommender.explain_history`."""
+    known, target_idx = item_indices(model, item_idx), index_of(target_idx, len(model.items), "item")
+    return _explain(model, Person(known, None, model.derived.vector_of(known)), target_idx, k)
+
+
+def _explain(model: Recommender, person: Person, target_idx: int, k: int) -> Explanation:
+    own, score = person.item_idx, _score(model, person, target_idx)
+    shares: F32 | None = np.zeros(0, dtype=np.float32)
+    if len(own):
+        shares = model._shares(person, target_idx)
+        if shares is None and (parts := model.derived.parts_of(own, person.vector)) is not None:
+            shares = parts @ model.derived.vectors.items[target_idx]
+    exact = shares is not None
+    if shares is None:
+        shares = similarity(model, target_idx)[own]
+    return _explanation(model, target_idx, score, own, shares, checked_k(k), exact=exact)
+
+
+def _score(model: Recommender, person: Person, target_idx: int) -> float:
+    """The score that a list would show."""
+    if person.vector is not None:
+        vectors = model.derived.vectors
+        bias = 0.0 if vectors.item_bias is None else float(vectors.item_bias[target_idx])
+        return float(vectors.items[target_idx] @ person.vector) + bias
+    if person.user_idx is not None:
+        return float(model._score(np.array([person.user_idx]))[0, target_idx])
+    return float(scores_of_history(model, person.item_idx)[target_idx])
+
+
+def _explanation(
+    model: Recommender, target_idx: int, score: float, own_idx: I32, shares: F32, k: int, *, exact: bool
 ) -> Explanation:
     """From the share of each own item; the k largest are kept."""
     best = np.argsort(-shares, kind="stable")[:k]
     rest = score - float(shares.sum(dtype=np.float64)) if exact else None
-    columns: dict[str, object] = {"item": items.take(own_idx[best])}
-    if labels is not None:
-        columns["label"] = labels.gather(own_idx[best])
+    columns: dict[str, object] = {"item": model.items.take(own_idx[best])}
+    if model.labels is not None:
+        columns["label"] = model.labels.gather(own_idx[best])
     columns["share"] = shares[best]
     if not len(own_idx):
         text = "Nothing is known of this person: the score is the same for everybody."
@@ -93,7 +135,7 @@ def explanation(
     else:
         text = "The score has no parts: shown are the person's own items that are most similar to this one."
     return Explanation(
-        items[target_idx],
+        model.items[target_idx],
         score,
         "exact" if exact else "similarity",
         text,

@@ -11,7 +11,8 @@ from pydantic import AfterValidator, Field
 
 from purerec.data.interactions import F32, I64, Interactions, Mask
 from purerec.evaluation.metrics import parse
-from purerec.models.contract.recommender import Config, Recommender, State
+from purerec.models.contract.config import Config
+from purerec.models.contract.recommender import Recommender, State
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
 from purerec.training.loop import train

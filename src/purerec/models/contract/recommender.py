@@ -5,50 +5,40 @@ A model sees internal indices only; external ids are translated at its door.
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
-from abc import abstractmethod
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy.typing as npt
 import polars as pl
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from purerec import storage
-from purerec.data.interactions import Csr, Interactions
-from purerec.data.vocabulary import Vocabulary
-from purerec.errors import ConfigError, DataError, NotFittedError, StoreError
-from purerec.models.contract.answering import Usable
-from purerec.models.contract.search_space import SearchSpace
+from purerec.data.indices import indices_of
+from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.data.vocabulary import Id, Vocabulary
+from purerec.errors import ConfigError, DataError, NotFittedError
+from purerec.models.contract import answering, explaining, model_folder, similar
+from purerec.models.contract.config import Config, make_config
+from purerec.models.contract.derived import Derived
+from purerec.models.contract.explaining import Explanation, Person
+from purerec.models.contract.foldin import Folding
 from purerec.models.contract.updating import update
+from purerec.ranking.ranks import TopK
+from purerec.ranking.scorers import Factors
 from purerec.training.run import Run
 
 State = dict[str, npt.NDArray[Any]]
 
 
-class Config(BaseModel):
-    """Settings of a model: frozen, bounded, and closed to unknown names."""
+class Recommender(ABC):
+    """Base of all models: what each has to write, fitting, storing, and what people ask of a fitted one.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
-
-    search_space: ClassVar[SearchSpace] = {}
-    """What `purerec tune` may change, and how far."""
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_truth_value_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
-        # pydantic takes True for 1
-        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
-            raise ValueError("is a truth value; give a number or a text")
-        return value
-
-
-class Recommender(Usable):
-    """Base of all models: this file fits and stores them, `using` has what they are asked."""
+    The answers themselves are in `answering`, `similar`, `explaining` and `updating`: functions that take a model.
+    """
 
     name: ClassVar[str]
     """Its name at the command line."""
@@ -65,7 +55,7 @@ class Recommender(Usable):
         if not isinstance(self.config, self.config_class):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not a {type(config).__name__}")
         self._users: Vocabulary | None = None
-        self._made = {}
+        self.derived = Derived(self)
 
     def __repr__(self) -> str:
         changed = {k: v for k, v in self.config if v != type(self.config).model_fields[k].default}
@@ -90,11 +80,37 @@ class Recommender(Usable):
     def _layout(self) -> storage.Layout:
         """What `_state` looks like: the type and shape of each array, in `users`, `items` and names of settings."""
 
+    @abstractmethod
+    def _score(self, user_idx: I64) -> F32:
+        """(len(user_idx), n_items) float32"""
+
+    # ------------------------------------------------------------------ may be written by a model
+
+    def factors(self) -> Factors | None:
+        """User vectors, item vectors and item bias, if the score is their dot product; else None."""
+        return None
+
+    def _folding(self) -> Folding | None:
+        """How to find the vector of a person who was not in training, if the score is a dot product."""
+        return None
+
+    def _score_history(self, item_idx: I32) -> F32:
+        """(n_items,) scores for a person of whom only these items are known, if there is no such way."""
+        raise ConfigError(f"{self.name} cannot recommend for people who were not in training")
+
+    def _shares(self, person: Person, target_idx: int) -> F32 | None:
+        """(n,) what each of a person's own items adds to the score of another, if that can be said exactly."""
+        return None
+
+    def _item_weights(self, item_idx: int) -> F32 | None:
+        """(n_items,) how near the model itself puts other items to this one, if it has such weights."""
+        return None
+
     def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
         """Go on from what was learned, on a log that has grown; how many epochs that took. If `continues`."""
         raise NotImplementedError
 
-    def _check_update(self) -> None:
+    def _check_update(self) -> None:  # noqa: B027  # most models can
         """An error if the model cannot learn from more data."""
 
     # ------------------------------------------------------------------ fitting
@@ -121,9 +137,7 @@ class Recommender(Usable):
         return update(self, new, seed=seed, run=run, epochs=epochs)
 
     def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
-        self._users, self._items, self._labels = train.users, train.items, train.item_labels
-        self._seen = train.positives
-        self._made = {}
+        self._knows(train.users, train.items, train.item_labels, train.positives)
         self.fitted_on: dict[str, Any] = {
             "name": train.name,
             "fingerprint": train.fingerprint,
@@ -136,6 +150,11 @@ class Recommender(Usable):
             "fitted_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "fit_seconds": round(seconds, 3),
         }
+
+    def _knows(self, users: Vocabulary, items: Vocabulary, labels: pl.Series | None, seen: Csr) -> None:
+        """The people, items and positives that the model is about."""
+        self._users, self._items, self._labels, self._seen = users, items, labels, seen
+        self.derived = Derived(self)
 
     @property
     def is_fitted(self) -> bool:
@@ -167,95 +186,127 @@ class Recommender(Usable):
         if not self.is_fitted:
             raise NotFittedError(f"{self.name} is not fitted yet; call fit(train) first")
 
+    # ------------------------------------------------------------------ answering
+
+    def score(self, user_idx: npt.ArrayLike) -> F32:
+        """Scores of all items for users by internal index: (len(user_idx), n_items) float32."""
+        return self._score(indices_of(user_idx, len(self.users), "user"))
+
+    def recommend(
+        self,
+        users: Iterable[Id] | Id | None = None,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        items: Iterable[Id] | None = None,
+        exclude: Iterable[Id] | None = None,
+    ) -> pl.DataFrame:
+        """The k best items of some users, or of all: a table of user, item, score, rank (and label).
+
+        `items` are the only candidates, if given; those of `exclude` are none (unknown ones are no error there).
+        """
+        rules = answering.Rules(exclude_seen, items, exclude)
+        return pl.concat(answering.blocks_for_users(self, users, k, rules, None), rechunk=False)
+
+    def recommend_blocks(
+        self,
+        users: Iterable[Id] | Id | None = None,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        items: Iterable[Id] | None = None,
+        exclude: Iterable[Id] | None = None,
+        block_users: int | None = None,
+    ) -> Iterator[pl.DataFrame]:
+        """The same table in parts of so many users, of which only one is in memory at a time; at least one part."""
+        rules = answering.Rules(exclude_seen, items, exclude)
+        return answering.blocks_for_users(self, users, k, rules, block_users)
+
+    def recommend_for(
+        self,
+        history: Iterable[Id] | Id,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        items: Iterable[Id] | None = None,
+        exclude: Iterable[Id] | None = None,
+    ) -> pl.DataFrame:
+        """The k best items for a person who was not in training, from the items they liked.
+
+        Items that the model does not know are left out with a warning; an empty history gives popular items.
+        """
+        return answering.for_history(self, history, k, answering.Rules(exclude_seen, items, exclude))
+
+    def top_for_users(
+        self,
+        user_idx: I64,
+        k: int,
+        *,
+        exclude_seen: bool = True,
+        items: I32 | None = None,
+        exclude: I32 | None = None,
+    ) -> TopK:
+        """(len(user_idx), k) best items by internal index; lists that are too short end in -1."""
+        return answering.top_for_users(self, user_idx, k, exclude_seen=exclude_seen, items=items, exclude=exclude)
+
+    def top_for_history(
+        self,
+        item_idx: I32,
+        k: int,
+        *,
+        exclude_seen: bool = True,
+        items: I32 | None = None,
+        exclude: I32 | None = None,
+    ) -> TopK:
+        """(1, k) best items for a new person with this history, by internal index."""
+        return answering.top_for_history(self, item_idx, k, exclude_seen=exclude_seen, items=items, exclude=exclude)
+
+    def score_history(self, item_idx: I32) -> F32:
+        """(n_items,) scores for a new person with this history, each item once, by internal index."""
+        return answering.scores_of_history(self, answering.item_indices(self, item_idx))
+
+    def fold_in(self, item_idx: I32) -> F32 | None:
+        """(dim,) the vector of a new person; None without one, or without a history."""
+        return self.derived.vector_of(answering.item_indices(self, item_idx))
+
+    def popularity(self) -> F32:
+        """(n_items,) how many positives each item had in training."""
+        return self.derived.popularity
+
+    def similar_items(self, item: Id, k: int = 10) -> pl.DataFrame:
+        """The k items nearest to one: a table of item, score, rank (and label).
+
+        By the model's own weights between items, where it has such; by the cosine of their vectors; else by the
+        cosine of who liked them.
+        """
+        return answering.table(self, similar.top_similar(self, self.items.index(item), k))
+
+    def top_similar(self, item_idx: int, k: int) -> TopK:
+        """(1, k) by internal index."""
+        return similar.top_similar(self, item_idx, k)
+
+    def explain(self, user: Id, item: Id, k: int = 5) -> Explanation:
+        """Which of a person's own items carry the score of another most; see `explaining`."""
+        return explaining.explain_user(self, user, item, k)
+
+    def explain_for(self, history: Iterable[Id] | Id, item: Id, k: int = 5) -> Explanation:
+        """The same for a person who was not in training."""
+        return explaining.explain_new(self, history, item, k)
+
+    def explain_history(self, item_idx: I32, target_idx: int, k: int = 5) -> Explanation:
+        """The same by internal index; the history has each item once."""
+        return explaining.explain_history(self, item_idx, target_idx, k)
+
     # ------------------------------------------------------------------ storing
 
     def save(self, path: str | os.PathLike[str], *, files: Mapping[str, bytes] | None = None, **facts: Any) -> Path:
         """Write the fitted model to a folder; `facts` (such as metrics) go into its manifest."""
         self._need_fit()
-        own = {"model": self.name, "config": self.config.model_dump(mode="json"), "fitted_on": self.fitted_on}
-        if taken := (own | self._facts()).keys() & facts:
-            raise ConfigError(f"{min(taken)!r} has a meaning of its own in a manifest; give that fact another name")
-        tensors = {f"model.{name}": array for name, array in self._state().items()}
-        tensors |= storage.pack_vocabulary(self.users) | storage.pack_vocabulary(self.items)
-        tensors |= {"seen.indptr": self._seen.indptr, "seen.indices": self._seen.indices}
-        if self._labels is not None:
-            tensors |= storage.pack_strings("item.labels", self._labels)
-        manifest = {**own, **self._facts(), **facts}
-        return storage.write_folder(path, kind="model", manifest=manifest, tensors=tensors, files=files)
+        return model_folder.write(self, path, files=files, facts=facts)
 
     def _facts(self) -> dict[str, Any]:
         """More for the manifest, such as how training went."""
         return {}
 
-    @classmethod
-    def _from_stored(cls, stored: storage.Stored, where: str) -> Self:
-        try:
-            model = cls(make_config(cls, stored.manifest["config"]))
-            model.fitted_on = _checked_facts(stored.manifest["fitted_on"])
-            model._take(stored.tensors)
-        except (KeyError, TypeError, ValueError, AttributeError, StoreError) as error:
-            raise StoreError(f"{where}: the folder does not fit this version of {cls.name} ({error})") from None
-        return model
-
-    def _take(self, tensors: Mapping[str, storage.Array]) -> None:
-        """What `save` wrote, checked: nothing that makes no sense gets as far as the code that computes with it."""
-        self._users, self._items = (storage.unpack_vocabulary(what, tensors) for what in ("user", "item"))
-        labelled = "item.labels.ends" in tensors
-        self._labels = storage.unpack_strings("item.labels", tensors) if labelled else None
-        shape = (len(self._users), len(self._items))
-        if self._labels is not None and len(self._labels) != shape[1]:
-            raise StoreError(f"there are {len(self._labels):,} titles for {shape[1]:,} items")
-        storage.check_csr("seen", tensors["seen.indptr"], tensors["seen.indices"], shape)
-        self._seen = Csr(tensors["seen.indptr"], tensors["seen.indices"], shape)
-        state = {n.removeprefix("model."): a for n, a in tensors.items() if n.startswith("model.")}
-        settings = {name: value for name, value in self.config if type(value) is int}
-        self._check_state(state, settings | {"users": shape[0], "items": shape[1]})
-        self._set_state(state)
-
     def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
         storage.check_layout(state, self._layout(), sizes)
-
-
-_FACTS: dict[str, tuple[type, ...]] = {
-    "name": (str,),
-    "fingerprint": (str,),
-    "users": (int,),
-    "items": (int,),
-    "interactions": (int,),
-    "positives": (int,),
-    "positive_rating": (int, float, type(None)),
-    "seed": (int,),
-    "fitted_at": (str,),
-    "fit_seconds": (int, float),
-}
-
-
-def _checked_facts(facts: Any) -> dict[str, Any]:
-    """What a model was fitted on, as `_remember` writes it."""
-    for name, kinds in _FACTS.items():
-        if type(facts[name]) not in kinds:
-            raise StoreError(f"fitted_on has {name} = {facts[name]!r}")
-    if not isinstance(facts.get("updated", {}), dict):
-        raise StoreError(f"fitted_on has updated = {facts['updated']!r}")
-    return dict(facts)
-
-
-def make_config(model: type[Recommender], settings: Mapping[str, Any]) -> Config:
-    """The config of a model from single settings; text values (from a command line) are converted."""
-    known = model.config_class.model_fields
-    for name in settings:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
-            raise ConfigError(f"{model.name} has no setting {name!r}; {hint}")
-    try:
-        return model.config_class(**settings)
-    except ValidationError as error:
-        first = error.errors()[0]
-    spelled_none = {k for k, v in settings.items() if isinstance(v, str) and v.lower() in ("none", "null")}
-    if first["loc"] and first["loc"][0] in spelled_none:
-        return make_config(model, {**settings, str(first["loc"][0]): None})
-    where = str(first["loc"][0]) if first["loc"] else "settings"
-    given = f"={first['input']!r}" if first["loc"] else ""
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    raise ConfigError(f"{model.name}: {where}{given} {message[0].lower()}{message[1:]}")

@@ -1,0 +1,53 @@
+"""The settings of a model, and how they are made from single ones."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+
+from purerec.errors import ConfigError
+from purerec.models.contract.search_space import SearchSpace
+
+if TYPE_CHECKING:
+    from purerec.models.contract.recommender import Recommender
+
+
+class Config(BaseModel):
+    """Settings of a model: frozen, bounded, and closed to unknown names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+    search_space: ClassVar[SearchSpace] = {}
+    """What `purerec tune` may change, and how far."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_value_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        # pydantic takes True for 1
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("is a truth value; give a number or a text")
+        return value
+
+
+def make_config(model: type[Recommender], settings: Mapping[str, Any]) -> Config:
+    """The config of a model from single settings; text values (from a command line) are converted."""
+    known = model.config_class.model_fields
+    for name in settings:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
+            raise ConfigError(f"{model.name} has no setting {name!r}; {hint}")
+    try:
+        return model.config_class(**settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+    spelled_none = {k for k, v in settings.items() if isinstance(v, str) and v.lower() in ("none", "null")}
+    if first["loc"] and first["loc"][0] in spelled_none:
+        return make_config(model, {**settings, str(first["loc"][0]): None})
+    where = str(first["loc"][0]) if first["loc"] else "settings"
+    given = f"={first['input']!r}" if first["loc"] else ""
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    raise ConfigError(f"{model.name}: {where}{given} {message[0].lower()}{message[1:]}")

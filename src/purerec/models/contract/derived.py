@@ -1,0 +1,88 @@
+"""What is made from a fitted model on first use, and kept until the next fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from purerec.data.interactions import F32, I32
+from purerec.errors import ScoreError
+from purerec.models.contract.foldin import Folding
+from purerec.ranking.scorers import Factors
+
+if TYPE_CHECKING:
+    from purerec.models.contract.recommender import Recommender
+
+
+class Derived:
+    """Two threads at worst make the same thing twice."""
+
+    def __init__(self, model: Recommender) -> None:
+        self._model = model
+        self._last_parts: tuple[tuple[bytes, bytes], F32 | None] | None = None
+
+    @cached_property
+    def factors(self) -> Factors | None:
+        """User vectors, item vectors and item bias, of a dot-product model."""
+        return self._model.factors()
+
+    @cached_property
+    def popularity(self) -> F32:
+        """(n_items,) how many positives each item had in training"""
+        return self._model.seen.item_counts.astype(np.float32)
+
+    @cached_property
+    def directions(self) -> F32:
+        """(n_items, dim) the items' vectors, made equally long"""
+        vectors = self.vectors.items
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.ascontiguousarray(vectors / np.maximum(length, np.float32(1e-12)), dtype=np.float32)
+
+    @cached_property
+    def fans(self) -> Any:
+        """(n_items, n_users) sparse: who liked what"""
+        return self._model.seen.to_scipy().T.tocsr()
+
+    @cached_property
+    def _folding(self) -> Folding | None:
+        return self._model._folding()
+
+    @property
+    def vectors(self) -> Factors:
+        """The factors, where there must be some."""
+        assert self.factors is not None, "a person has a vector only in a model of factors"
+        return self.factors
+
+    def vector_of(self, history: I32) -> F32 | None:
+        """(dim,) the vector of a new person; None without one, or without a history."""
+        if not len(history) or self._folding is None:
+            return None
+        with self._computable():
+            return self._folding.vector(history)
+
+    def parts_of(self, history: I32, vector: F32 | None) -> F32 | None:
+        """(len(history), dim) what own items add to a person's vector, if that can be said.
+
+        Kept for the last person asked about, since reasons are wanted for a whole list.
+        """
+        if self._folding is None or vector is None:
+            return None
+        key = history.tobytes(), vector.tobytes()
+        last = self._last_parts
+        if last is None or last[0] != key:
+            with self._computable():
+                last = self._last_parts = key, self._folding.parts(history, vector)
+        return last[1]
+
+    @contextmanager
+    def _computable(self) -> Iterator[None]:
+        """Parameters that ran away, or come from a folder that makes no sense, may have no solution."""
+        try:
+            yield
+        except np.linalg.LinAlgError as error:
+            name = self._model.name
+            raise ScoreError(f"{name} has parameters that cannot be computed with ({error}); fit it again") from None

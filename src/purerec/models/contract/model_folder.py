@@ -1,0 +1,82 @@
+"""A fitted model as a folder: what is written, and how it is checked when it comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from purerec import storage
+from purerec.data.interactions import Csr
+from purerec.errors import ConfigError, StoreError
+from purerec.models.contract.config import make_config
+from purerec.storage.paths import AnyPath
+
+if TYPE_CHECKING:
+    from purerec.models.contract.recommender import Recommender
+
+Model = TypeVar("Model", bound="Recommender")
+
+
+def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | None, facts: Mapping[str, Any]) -> Path:
+    """See `Recommender.save`."""
+    own = {"model": model.name, "config": model.config.model_dump(mode="json"), "fitted_on": model.fitted_on}
+    if taken := (own | model._facts()).keys() & facts:
+        raise ConfigError(f"{min(taken)!r} has a meaning of its own in a manifest; give that fact another name")
+    tensors = {f"model.{name}": array for name, array in model._state().items()}
+    tensors |= storage.pack_vocabulary(model.users) | storage.pack_vocabulary(model.items)
+    tensors |= {"seen.indptr": model.seen.indptr, "seen.indices": model.seen.indices}
+    if model.labels is not None:
+        tensors |= storage.pack_strings("item.labels", model.labels)
+    manifest = {**own, **model._facts(), **facts}
+    return storage.write_folder(path, kind="model", manifest=manifest, tensors=tensors, files=files)
+
+
+def restore(kind: type[Model], stored: storage.Stored, where: str) -> Model:
+    """A model from what was found in a folder; `where` names it in errors."""
+    try:
+        model = kind(make_config(kind, stored.manifest["config"]))
+        model.fitted_on = _checked_facts(stored.manifest["fitted_on"])
+        _take(model, stored.tensors)
+    except (KeyError, TypeError, ValueError, AttributeError, StoreError) as error:
+        raise StoreError(f"{where}: the folder does not fit this version of {kind.name} ({error})") from None
+    return model
+
+
+def _take(model: Recommender, tensors: Mapping[str, storage.Array]) -> None:
+    """What `write` wrote, checked: nothing that makes no sense gets as far as the code that computes with it."""
+    users, items = (storage.unpack_vocabulary(what, tensors) for what in ("user", "item"))
+    labels = storage.unpack_strings("item.labels", tensors) if "item.labels.ends" in tensors else None
+    shape = (len(users), len(items))
+    if labels is not None and len(labels) != shape[1]:
+        raise StoreError(f"there are {len(labels):,} titles for {shape[1]:,} items")
+    storage.check_csr("seen", tensors["seen.indptr"], tensors["seen.indices"], shape)
+    model._knows(users, items, labels, Csr(tensors["seen.indptr"], tensors["seen.indices"], shape))
+    state = {n.removeprefix("model."): a for n, a in tensors.items() if n.startswith("model.")}
+    settings = {name: value for name, value in model.config if type(value) is int}
+    model._check_state(state, settings | {"users": shape[0], "items": shape[1]})
+    model._set_state(state)
+
+
+_FACTS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "fingerprint": (str,),
+    "users": (int,),
+    "items": (int,),
+    "interactions": (int,),
+    "positives": (int,),
+    "positive_rating": (int, float, type(None)),
+    "seed": (int,),
+    "fitted_at": (str,),
+    "fit_seconds": (int, float),
+}
+
+
+def _checked_facts(facts: Any) -> dict[str, Any]:
+    """What a model was fitted on, as `_remember` writes it."""
+    for name, kinds in _FACTS.items():
+        if type(facts[name]) not in kinds:
+            raise StoreError(f"fitted_on has {name} = {facts[name]!r}")
+    if not isinstance(facts.get("updated", {}), dict):
+        raise StoreError(f"fitted_on has updated = {facts['updated']!r}")
+    return dict(facts)
