@@ -9,7 +9,7 @@ import numpy as np
 from purerec.errors import ConfigError
 
 
-def generator(seed: int, name: str) -> np.random.Generator:
+def named_rng(seed: int, name: str) -> np.random.Generator:
     """The numpy Generator of one purpose (`split`, `init`, `sampling`, `noise`, `evaluation`)."""
     return np.random.default_rng(_sequence(seed, name))
 

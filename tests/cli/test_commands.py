@@ -155,7 +155,7 @@ def test_help_has_examples():
 @pytest.mark.slow
 def test_interrupted_fit_saves_and_resumes_to_the_same_bits(clicks, tmp_path):
     def fit(folder, *more):
-        return ["fit", str(clicks), "--model", "pure", "--set", "epochs=4000", "--set", "pretrain_epochs=2000",
+        return ["fit", str(clicks), "--model", "pure", "--set", "epochs=1000", "--set", "pretrain_epochs=500",
                 "--out", str(folder), *more]  # fmt: skip
 
     purerec(*fit(tmp_path / "whole"), check=0)

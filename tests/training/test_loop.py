@@ -222,7 +222,7 @@ from purerec.models.registry import make_model
 from purerec.training.run import Run
 rng = np.random.default_rng(0)
 data = Interactions.from_columns(rng.integers(0, 50, 2000), rng.integers(0, 60, 2000))
-settings = dict(epochs=1500, pretrain_epochs=700, generators="both", batch_size=64)
+settings = dict(epochs=500, pretrain_epochs=240, generators="both", batch_size=64)
 run = Run(checkpoint=Path(sys.argv[1] + ".c"), checkpoint_epochs=7, resume=True)
 make_model("pure", **settings).fit(data, seed=1, run=run).save(sys.argv[1])
 """

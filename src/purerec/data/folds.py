@@ -16,7 +16,7 @@ import numpy.typing as npt
 from purerec.data.interactions import Interactions
 from purerec.data.splits import On, Split, split
 from purerec.errors import SplitError
-from purerec.rng import generator
+from purerec.rng import named_rng
 
 I64 = npt.NDArray[np.int64]
 
@@ -39,7 +39,7 @@ def folds(train: Interactions, made: Mapping[str, Any], n: int, *, seed: int = 0
     times_held = np.zeros(len(log), dtype=np.int64)
     found = []
     for number in range(n):
-        draw = generator(seed, f"fold {number}").random(len(rows))
+        draw = named_rng(seed, f"fold {number}").random(len(rows))
         if method == "leave_n_out":
             held = _per_user(log, rows, draw, times_held, parameters["n"])
         else:
@@ -61,7 +61,7 @@ def folds(train: Interactions, made: Mapping[str, Any], n: int, *, seed: int = 0
 def thinned(log: Interactions, most: int, *, seed: int = 0) -> Interactions:
     """Of everybody so many positives at most, at random, and nothing else: what sparser data would look like."""
     rows = np.flatnonzero(log.is_positive)
-    rows = generator(seed, "thinned").permutation(rows)
+    rows = named_rng(seed, "thinned").permutation(rows)
     rows = rows[np.argsort(log.user_idx[rows], kind="stable")]
     user = log.user_idx[rows]
     place = np.arange(len(rows)) - np.searchsorted(user, user)

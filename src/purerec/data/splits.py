@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from purerec.data.interactions import Csr, Interactions, Mask
 from purerec.errors import SplitError
-from purerec.rng import generator
+from purerec.rng import named_rng
 
 Method = Literal["official", "ratio", "leave_n_out", "temporal"]
 On = Literal["all", "positives"]
@@ -111,11 +111,11 @@ def split(
     log = data.deduplicate()
     picker = _Picker(log, how, fold=fold, test=test, n=n, at=at)
     eligible = np.ones(len(log), dtype=np.bool_) if on == "all" else log.is_positive
-    test_mask = picker.pick(eligible, generator(seed, "split"), of_train=False)
+    test_mask = picker.pick(eligible, named_rng(seed, "split"), of_train=False)
     rest = ~test_mask
     valid_mask = np.zeros(len(log), dtype=np.bool_)
     if valid:
-        valid_mask = picker.pick(eligible & rest, generator(seed, "split/valid"), of_train=True)
+        valid_mask = picker.pick(eligible & rest, named_rng(seed, "split/valid"), of_train=True)
     train_mask = rest & ~valid_mask
     for what, mask in (("train", train_mask), ("test", test_mask)):
         if not mask.any():

@@ -26,7 +26,7 @@ from purerec.data.interactions import F32, I32, I64, Interactions, Mask
 from purerec.data.synthetic_kernels import F64, fill_logits, fill_observed, fill_relevance, fill_truth
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError
-from purerec.rng import generator, key64
+from purerec.rng import key64, named_rng
 
 if TYPE_CHECKING:
     from purerec.data.splits import Split
@@ -165,7 +165,7 @@ class World:
             _check_whole("users", users, 1, 2**31 - 1)
         chosen = np.arange(self.n_users)
         if users is not None and users < self.n_users:
-            rng = generator(seed, "world.hidden")
+            rng = named_rng(seed, "world.hidden")
             chosen = np.sort(rng.choice(self.n_users, size=users, replace=False))
         pairs = self.observed.pairs
         user_parts, item_parts = [], []
@@ -224,7 +224,7 @@ def make_world(
     about half a percent.
     """
     settings = WorldSettings(users, items, dim, prior, exposure, interactions, affinity, quality, activity, seed)
-    rng = generator(seed, "world.factors")
+    rng = named_rng(seed, "world.factors")
     user_factors = rng.standard_normal((users, dim), dtype=np.float32)
     item_factors = rng.standard_normal((items, dim), dtype=np.float32)
     item_factors *= np.float32(affinity / math.sqrt(dim))  # so that the personal part has deviation `affinity`
@@ -276,7 +276,7 @@ def _calibration_pairs(settings: WorldSettings, item_weight: F64) -> tuple[I64, 
     if users * items <= _CALIBRATION_PAIRS:
         cell = np.arange(users * items, dtype=np.int64)
         return cell // items, cell % items, np.full(len(cell), 1.0 / len(cell))
-    rng = generator(settings.seed, "world.calibration")
+    rng = named_rng(settings.seed, "world.calibration")
     n = _CALIBRATION_PAIRS
     # Every user equally often. Half of the items by weight: with a strong bias a handful of them gets most of
     # the exposure, and a uniform sample would hardly meet those.

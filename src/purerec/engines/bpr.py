@@ -21,7 +21,7 @@ from purerec.errors import DataError
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, Vector, load, sigmoid_softplus, splat, store, total
-from purerec.rng import generator, key64
+from purerec.rng import key64, named_rng
 from purerec.sampling.draws import (
     ITEM_MASK,
     USER_SHIFT,
@@ -264,7 +264,7 @@ class PairwiseEngine:
             np.cumsum(shares),
             np.append(0.0, harmonic[rank - 1] / harmonic[-1]).astype(np.float32),
         )
-        rng = generator(seed, "init")
+        rng = named_rng(seed, "init")
         start = {
             "user": rng.normal(0, settings.init_std, (n_users, settings.dim)).astype(np.float32),
             "item": rng.normal(0, settings.init_std, (n_items, settings.dim)).astype(np.float32),

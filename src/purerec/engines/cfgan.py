@@ -11,7 +11,7 @@ import scipy.sparse
 
 from purerec.engines.columns import Columns, choose_columns
 from purerec.errors import MissingExtraError
-from purerec.rng import generator
+from purerec.rng import named_rng
 
 try:
     import torch
@@ -68,7 +68,7 @@ class CFGANEngine:
         self._filled = np.flatnonzero(np.diff(matrix.indptr))
         """Rows without a single entry teach nothing."""
         n, s = matrix.shape[1], settings
-        draws = torch.Generator().manual_seed(int(generator(seed, "init").integers(2**63)))
+        draws = torch.Generator().manual_seed(int(named_rng(seed, "init").integers(2**63)))
 
         def uniform(*shape: int, inputs: int) -> Tensor:
             return torch.empty(shape).uniform_(-(inputs**-0.5), inputs**-0.5, generator=draws)
@@ -99,7 +99,7 @@ class CFGANEngine:
     def epoch(self, number: int, rate_factor: float = 1.0) -> tuple[float, float]:
         """Train epoch `number`; the mean losses of the discriminator and of the generator."""
         s = self.settings
-        rng = generator(self.seed, f"cfgan {number}")
+        rng = named_rng(self.seed, f"cfgan {number}")
         draws = torch.Generator().manual_seed(int(rng.integers(2**63)))
         players = (
             (self.discriminator, self.discriminator_loss, s.discriminator_passes, s.discriminator_rate),

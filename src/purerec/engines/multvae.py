@@ -10,7 +10,7 @@ import scipy.sparse
 
 from purerec.engines.columns import Columns, choose_columns
 from purerec.errors import MissingExtraError
-from purerec.rng import generator
+from purerec.rng import named_rng
 
 try:
     import torch
@@ -70,7 +70,7 @@ class MultVAEEngine:
             "out_bias": (n,),
         }
         weights = {name: torch.zeros(shape) for name, shape in shapes.items()}
-        draws = torch.Generator().manual_seed(int(generator(seed, "init").integers(2**63)))
+        draws = torch.Generator().manual_seed(int(named_rng(seed, "init").integers(2**63)))
         for name, weight in weights.items():
             if name.endswith("_weight"):
                 nn.init.xavier_normal_(weight, generator=draws)
@@ -84,7 +84,7 @@ class MultVAEEngine:
     def epoch(self, number: int, *, learning_rate: float, beta: float) -> float:
         """Train epoch `number`; the mean loss."""
         s = self.settings
-        rng = generator(self.seed, f"multvae {number}")
+        rng = named_rng(self.seed, f"multvae {number}")
         order = rng.permutation(self._filled)
         size = min(s.batch_size, max(1, len(order) // 5))
         losses = []

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from purerec.errors import ConfigError, DataError
 from purerec.evaluation.protocols import Evaluation
-from purerec.rng import generator
+from purerec.rng import named_rng
 
 F64 = npt.NDArray[np.float64]
 Verdict = Literal["baseline", "better", "worse", "no difference"]
@@ -138,7 +138,7 @@ def bootstrap_interval(
     if n == 0 or not np.ptp(values):
         value = float(values[0]) if n else 0.0
         return value, value
-    rng = generator(seed, "bootstrap")
+    rng = named_rng(seed, "bootstrap")
     batch = max(1, _BATCH // n)
     means = [
         values[rng.integers(0, n, size=(min(batch, samples - done), n), dtype=np.int32)].mean(axis=1)

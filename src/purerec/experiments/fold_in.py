@@ -23,14 +23,14 @@ from purerec.evaluation.significance import compare, pooled
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
 from purerec.ranking.scorers import Factors
-from purerec.rng import generator
+from purerec.rng import named_rng
 
 _LEAST = 5
 
 
 def hold_out(data: Interactions, share: float, given: float, seed: int) -> tuple[Interactions, Interactions, Split]:
     """Everybody else; everybody else and what is given of some people; and that with what is hidden of them."""
-    rng = generator(seed, "split")
+    rng = named_rng(seed, "split")
     counts = data.positives.counts
     able = np.flatnonzero(counts >= _LEAST)
     held = np.zeros(data.n_users, dtype=np.bool_)

@@ -41,7 +41,7 @@ from purerec.models.families.ratings import (
     unlabeled_weight,
 )
 from purerec.ranking.scorers import Factors
-from purerec.rng import generator
+from purerec.rng import named_rng
 from purerec.storage import Layout, Part
 from purerec.storage.structure import check_below
 from purerec.training.run import Run
@@ -107,7 +107,7 @@ class CoClustering(RatingModel):
         usual = usual_clusters(train.shape)
         clusters = config.user_clusters or usual[0], config.item_clusters or usual[1]
         problem = Problem(ratings or positive_targets(train.positives), weight, train.shape, clusters)
-        rng = generator(seed, "init")
+        rng = named_rng(seed, "init")
         found = [problem.descend(config.epochs, rng) for _ in range(config.restarts)]
         _, user_cluster, item_cluster = min(found, key=lambda one: one[0])
         averages = problem.averages(user_cluster, item_cluster)

@@ -34,7 +34,7 @@ from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, SquaredFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, with_strangers
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
-from purerec.rng import generator
+from purerec.rng import named_rng
 from purerec.storage import Layout, Part
 from purerec.training.run import Record, Run, State
 
@@ -127,7 +127,7 @@ class Alternation:
         width = -(-self.dim // LANES) * LANES
         self.user = np.zeros((n_users, width), dtype=np.float32)
         self.item = np.zeros((n_items, width), dtype=np.float32)
-        rng, std = generator(seed, "init"), config.init_std / np.sqrt(self.dim)
+        rng, std = named_rng(seed, "init"), config.init_std / np.sqrt(self.dim)
         for vectors in (self.user, self.item):
             vectors[:, : self.dim] = std * rng.standard_normal((len(vectors), self.dim), dtype=np.float32)
 

@@ -33,7 +33,7 @@ from purerec.models.contract.iterative import with_strangers
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.rating_factors import F64, FactorConfig, FactorRatingModel
 from purerec.models.families.ratings import rating_scale, rating_targets, unlabeled_weight
-from purerec.rng import generator
+from purerec.rng import named_rng
 from purerec.training.run import Record, Run, State
 
 
@@ -103,7 +103,7 @@ class Multiplication:
         self.mean = float(known.data.sum(dtype=np.float64) / of_user.sum())
         # Uniform from zero up to where the mean of all dot products is that of the targets.
         width, high = -(-self.dim // LANES) * LANES, np.float32(2 * np.sqrt(self.mean / self.dim))
-        rng = generator(seed, "init")
+        rng = named_rng(seed, "init")
         self.vectors: State = {}
         for name, pairs in self.pairs.items():
             vectors = np.zeros((len(pairs), width), dtype=np.float32)

@@ -40,7 +40,7 @@ from purerec.ranking.scorers import (
     panels,
     shape_of,
 )
-from purerec.rng import generator
+from purerec.rng import named_rng
 
 if TYPE_CHECKING:
     from purerec.data.interactions import Csr
@@ -75,7 +75,7 @@ class TopK:
 @lru_cache(maxsize=8)
 def tie_order(n_items: int, seed: int) -> I32:
     """(n_items,) the items in the order in which equal scores are ranked."""
-    return constant(generator(seed, "evaluation").permutation(n_items), np.int32)
+    return constant(named_rng(seed, "evaluation").permutation(n_items), np.int32)
 
 
 def ranks(

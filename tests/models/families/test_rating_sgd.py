@@ -11,7 +11,7 @@ from purerec.models.families.rating_sgd import Descent, Positives, Ratings, Weig
 from purerec.models.families.ratings import rating_targets
 from purerec.models.pmf import PMF
 from purerec.models.svd import SVD
-from purerec.rng import generator
+from purerec.rng import named_rng
 
 both = pytest.mark.parametrize("model", [SVD, PMF])
 
@@ -76,7 +76,7 @@ def test_an_epoch_is_a_plain_loop(model):
     n_u, n_i = (
         np.bincount(idx, minlength=n) for idx, n in zip((known.user_idx, known.item_idx), data.shape, strict=True)
     )
-    for n in generator(6, "order/0").permutation(len(known.value)):
+    for n in named_rng(6, "order/0").permutation(len(known.value)):
         u, i = known.user_idx[n], known.item_idx[n]
         biased = model is SVD
         by_user, by_item = (0.4, 0.4) if biased else (0.4 / n_u[u], 0.4 / n_i[i])

@@ -32,7 +32,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from purerec.rng import generator
+from purerec.rng import named_rng
 from purerec.sampling.dynamic import Negatives
 
 F32 = npt.NDArray[np.float32]
@@ -158,7 +158,7 @@ def logit(p: float) -> float:
 
 def initial_parameters(n_users: int, n_items: int, settings: GameSettings, seed: int) -> Params:
     """Random start: N(0, init_std^2) embeddings, identity relation, bias at logit(prior), lecun-uniform MLPs."""
-    rng = generator(seed, "init")
+    rng = named_rng(seed, "init")
     d_u, d_i = settings.dim, settings.dim_i
 
     def normal(*shape: int) -> F32:

@@ -22,7 +22,7 @@ from purerec.data.interactions import F32, I32
 from purerec.engines.foldin import pairwise as pairs
 from purerec.engines.foldin import pointwise as kernels
 from purerec.jit.simd import LANES
-from purerec.rng import generator
+from purerec.rng import named_rng
 
 F64 = npt.NDArray[np.float64]
 
@@ -218,7 +218,7 @@ class PairwiseFolding:
         self._items[:, : self._dim] = items
         self._bias = np.zeros(n, np.float32) if bias is None else np.ascontiguousarray(bias, dtype=np.float32)
         self._penalty, self._temperature = max(regularization, 1e-3), temperature
-        self._drawn = generator(0, "folding").integers(0, n, (_GROUPS, candidates)).ravel()
+        self._drawn = named_rng(0, "folding").integers(0, n, (_GROUPS, candidates)).ravel()
         if candidates == 1 and n <= 2 * _GROUPS:
             self._drawn = np.append(np.arange(n), np.zeros(-n % LANES, np.int64))
         self._size = candidates

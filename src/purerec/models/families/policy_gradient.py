@@ -19,7 +19,7 @@ from purerec.models.contract.iterative import mean_norms, scheduled
 from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorConfig, FactorModel
-from purerec.rng import generator, key64
+from purerec.rng import key64, named_rng
 from purerec.sampling.dynamic import RULES, Negatives
 from purerec.training.run import Record
 
@@ -97,7 +97,7 @@ class PolicyGame(ABC):
             init_std=config.init_std,
         )
         self.engine = PairwiseEngine(positives, settings, seed=seed)
-        rng = generator(seed, f"{self._name} discriminator")
+        rng = named_rng(seed, f"{self._name} discriminator")
         self.discriminator = pack(
             rng.normal(0, config.init_std, (n_users, self.dim)).astype(np.float32),
             rng.normal(0, config.init_std, (n_items, self.dim)).astype(np.float32),

@@ -26,7 +26,7 @@ from purerec.models.contract.data_defaults import usual_dim
 from purerec.models.contract.iterative import with_strangers
 from purerec.models.families.rating_factors import F64, FactorConfig, FactorRatingModel
 from purerec.models.families.ratings import Targets, rating_scale, rating_targets, unlabeled_weight
-from purerec.rng import generator, key64
+from purerec.rng import key64, named_rng
 from purerec.sampling.draws import Tables, draw_items
 from purerec.sampling.dynamic import BEST, RULES, Negatives, best_of, softmax_of, unit
 from purerec.sampling.unlabeled import UnlabeledSampler
@@ -131,7 +131,7 @@ class Ratings:
 
     def epoch(self, number: int, weights: Weights, rate: float) -> float:
         """Mean squared error before each step."""
-        order, known = generator(self.seed, f"order/{number}").permutation(self.n), self.known
+        order, known = named_rng(self.seed, f"order/{number}").permutation(self.n), self.known
         found = rating_epoch(weights, known.user_idx, known.item_idx, known.value, order, np.float32(rate))
         return float(found) / max(self.n, 1)
 
@@ -155,7 +155,7 @@ class Positives:
     def epoch(self, number: int, weights: Weights, rate: float) -> float:
         """Mean squared error before each step."""
         positives = self.positives
-        order = generator(self.seed, f"order/{number}").permutation(len(positives))
+        order = named_rng(self.seed, f"order/{number}").permutation(len(positives))
         each = 1 if self.choice is None else self.choice.candidates
         drawn = np.empty((2, _BLOCK * math.ceil(self.ratio) * each), dtype=np.int32)
         found = binary_epoch(
@@ -175,7 +175,7 @@ class Descent:
         self.dim = config.dim if config.dim is not None else usual_dim(feed.shape[0])
         self.width = -(-self.dim // LANES) * LANES
         self.user_decay, self.item_decay = model.decay(feed.user_pairs), model.decay(feed.item_pairs)
-        rng = generator(seed, "init")
+        rng = named_rng(seed, "init")
         self.arrays: State = {}
         for name, pairs in (("user", feed.user_pairs), ("item", feed.item_pairs)):
             vectors = np.zeros((len(pairs), self.width), dtype=np.float32)

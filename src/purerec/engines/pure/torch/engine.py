@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from purerec.engines.pure.spec import F32, I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
 from purerec.errors import ConfigError, DataError, MissingExtraError, StoreError
-from purerec.rng import generator, key64
+from purerec.rng import key64, named_rng
 from purerec.sampling.dynamic import chosen_places
 from purerec.sampling.unlabeled import UnlabeledSampler
 
@@ -327,7 +327,7 @@ class TorchEngine:
     def _initial_parameters(self) -> Params:
         """`game.initial_parameters`, and beyond it lecun-uniform for `mlp`, and a module's own start."""
         start = initial_parameters(len(self._named["user"]), len(self._named["item"]), self.settings, self.seed)
-        rng = generator(self.seed, "init-mlp")
+        rng = named_rng(self.seed, "init-mlp")
         for name, p in self._named.items():
             if name.startswith("scorer."):
                 start[name] = _array(p)
@@ -367,7 +367,7 @@ class TorchEngine:
     @contextmanager
     def _randomness(self, purpose: str) -> Iterator[np.random.Generator]:
         """The generator of the next epoch. Torch's own, which dropout in a module draws from, follows it."""
-        rng = generator(self.seed, f"torch-{purpose}-{self._counters[purpose]}")
+        rng = named_rng(self.seed, f"torch-{purpose}-{self._counters[purpose]}")
         self._counters[purpose] += 1
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(int(rng.integers(2**63)))
