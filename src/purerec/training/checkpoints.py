@@ -58,8 +58,8 @@ class Checkpoints:
             before = found.get(name)
             if before != value:
                 raise _OfAnotherRun(
-                    f"{self.folder}: the checkpoint is of another run ({name} was {_brief(before)}, now "
-                    f"{_brief(value)}); resume with the same settings, or remove it"
+                    f"{self.folder}: the checkpoint is of another run ({name} was {brief(before)}, now "
+                    f"{brief(value)}); resume with the same settings, or remove it"
                 )
 
     def _restored(self, stored: storage.Stored, game: Game) -> tuple[int, History, State, State | None]:
@@ -82,6 +82,7 @@ class Checkpoints:
         return f"saved in {self.folder}: the same command with --resume goes on from there"
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
+    """A setting as part of a sentence."""
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."

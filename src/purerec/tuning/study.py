@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from purerec.errors import ConfigError, MissingExtraError, StoreError
 from purerec.rng import key64
+from purerec.training.checkpoints import brief
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -115,14 +116,9 @@ def _check_same(path: Path | None, known: Mapping[str, Any], identity: Mapping[s
     for key, value in identity.items():
         if known.get(key) != value:
             raise ConfigError(
-                f"{path}: the study of {identity['model']} is of another search ({key} was {_brief(known.get(key))}, "
-                f"now {_brief(value)}); go on with the same command, or give another --study"
+                f"{path}: the study of {identity['model']} is of another search ({key} was {brief(known.get(key))}, "
+                f"now {brief(value)}); go on with the same command, or give another --study"
             )
-
-
-def _brief(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _storage(optuna: Any, path: Path) -> Any:
