@@ -228,7 +228,7 @@ def test_the_browser_itself_refuses_html_from_text(evil: Service, browser: Brows
 
 def test_no_way_from_text_to_html_in_the_sources() -> None:
     ways = re.compile(r"(inner|outer|Adjacent)HTML|document\.write|DOMParser|\beval\b|new Function|[^a-z]style=")
-    folder = files("purerec.serving") / "page"
+    folder = files("purerec.serving.http") / "page"
     sources = {file.name: file.read_text() for file in folder.iterdir() if file.name.endswith((".js", ".html"))}
     assert len(sources) > 5
     assert {name: ways.findall(text) for name, text in sources.items() if ways.search(text)} == {}

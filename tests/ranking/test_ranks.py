@@ -376,7 +376,7 @@ def test_one_list_for_all_ranks_like_any_other_list(monkeypatch):
             return np.repeat(self.bias[None], len(user_idx), axis=0)
 
     short = ranking.ranks(Popular(), positives, excluded=excluded, seed=2)
-    monkeypatch.setattr(ranks, "_is_one_list", lambda factors: False)
+    monkeypatch.setattr(ranking, "_is_one_list", lambda factors: False)
     general = ranking.ranks(Popular(), positives, excluded=excluded, seed=2)
     for name in ("user_idx", "indptr", "values"):
         np.testing.assert_array_equal(getattr(short, name), getattr(general, name))

@@ -150,7 +150,7 @@ def test_failures_tell_the_log_and_not_the_caller(answering):
         assert "secret" not in json.dumps(document)
         errors = [record for record in asked.log.records if record["event"] == "error"]
         assert errors[0]["detail"] == "a secret of the server"
-        assert any("test_gate.py" in place for place in errors[0]["trace"])
+        assert any("test_middleware.py" in place for place in errors[0]["trace"])
 
     run(go())
 

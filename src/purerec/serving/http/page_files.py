@@ -26,7 +26,7 @@ class PageFile:
 
 def read_page() -> dict[str, PageFile]:
     """name -> file; empty if the page is not there."""
-    folder = files("purerec.serving") / "page"
+    folder = files("purerec.serving.http") / "page"
     found = {}
     if folder.is_dir():
         for file in folder.iterdir():
