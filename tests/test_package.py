@@ -56,6 +56,7 @@ def test_public_names():
 ROOMS = [
     "errors",
     "rng",
+    "types",
     "memory",
     "jit",
     "data",

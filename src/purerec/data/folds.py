@@ -17,8 +17,7 @@ from purerec.data.interactions import Interactions
 from purerec.data.splits import On, Split, split
 from purerec.errors import SplitError
 from purerec.rng import named_rng
-
-I64 = npt.NDArray[np.int64]
+from purerec.types import I64
 
 
 def folds(train: Interactions, made: Mapping[str, Any], n: int, *, seed: int = 0) -> list[Split]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.errors import DataError
-
-I64 = npt.NDArray[np.int64]
+from purerec.types import I64
 
 
 def indices_of(given: Any, n: int, what: str) -> I64:

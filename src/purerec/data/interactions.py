@@ -19,11 +19,8 @@ import polars as pl
 from purerec.data.indices import index_of
 from purerec.data.vocabulary import Id, Vocabulary, encode
 from purerec.errors import DataError
+from purerec.types import F32, I32, I64, Mask
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F32 = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.bool_]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 

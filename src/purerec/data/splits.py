@@ -15,9 +15,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from purerec.data.interactions import Csr, Interactions, Mask
+from purerec.data.interactions import Csr, Interactions
 from purerec.errors import SplitError
 from purerec.rng import named_rng
+from purerec.types import Mask
 
 Method = Literal["official", "ratio", "leave_n_out", "temporal"]
 On = Literal["all", "positives"]

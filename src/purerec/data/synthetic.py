@@ -22,11 +22,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from purerec.data.interactions import F32, I32, I64, Interactions, Mask
-from purerec.data.synthetic_kernels import F64, fill_logits, fill_observed, fill_relevance, fill_truth
+from purerec.data.interactions import Interactions
+from purerec.data.synthetic_kernels import fill_logits, fill_observed, fill_relevance, fill_truth
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError
 from purerec.rng import key64, named_rng
+from purerec.types import F32, F64, I32, I64, Mask
 
 if TYPE_CHECKING:
     from purerec.data.splits import Split

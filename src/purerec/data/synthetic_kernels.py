@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from purerec.data.interactions import F32, I32, I64, Mask
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import kernel
-
-F64 = npt.NDArray[np.float64]
+from purerec.types import F32, F64, I32, I64, Mask
 
 _S11, _ONE = np.uint64(11), np.uint64(1)
 

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from purerec.data.interactions import F32, I32, I64, Interactions, TimeUnit
+from purerec.data.interactions import Interactions, TimeUnit
 from purerec.data.sniffing import ROLES
 from purerec.data.vocabulary import Vocabulary, encode
 from purerec.errors import DataError, ReadError
+from purerec.types import F32, I32, I64
 
 _LATEST_S = 4_102_444_800  # 1 January 2100
 _EARLIEST_S = 315_532_800  # 1 January 1980: no log of a unit finer than seconds is older

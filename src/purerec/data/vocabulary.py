@@ -11,9 +11,8 @@ import polars as pl
 
 from purerec.data.indices import index_of, indices_of
 from purerec.errors import DataError, UnknownIdError
+from purerec.types import I32, I64
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 Id = int | str
 
 _LUT_SPARSITY = 8

@@ -45,11 +45,8 @@ from purerec.sampling.dynamic import (
     unit,
 )
 from purerec.sampling.unlabeled import UnlabeledSampler, weighted
+from purerec.types import F32, F64, I32, U64
 
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-U64 = npt.NDArray[np.uint64]
 State = dict[str, npt.NDArray[np.float32]]
 
 _BLOCK = 128  # triples whose candidates are drawn together

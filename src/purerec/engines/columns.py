@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
-I64 = npt.NDArray[np.int64]
-F32 = npt.NDArray[np.float32]
+from purerec.types import F32, I64
 
 
 class Columns(NamedTuple):

@@ -17,7 +17,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.engines.bpr import Factors, score_pair
 from purerec.engines.irgan import Rates, label_step, shuffle_users
@@ -26,11 +25,7 @@ from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, sigmoid_softplus, splat, store, total
 from purerec.sampling.draws import Tables, is_observed
 from purerec.sampling.dynamic import unit
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
+from purerec.types import F32, F64, I32, I64
 
 STEPS = 3
 """Of a walk, at most: to an item, to another user of it, to an item of theirs."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.engines.bpr import Factors, Rules, score_pair, triple_step
 from purerec.jit.counter_rng import mulhi, splitmix64
@@ -22,11 +21,7 @@ from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, exp_negative, load, sigmoid_softplus, splat, store, total
 from purerec.sampling.draws import Tables, is_observed
 from purerec.sampling.dynamic import unit
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-U64 = npt.NDArray[np.uint64]
+from purerec.types import F32, F64, I32
 
 POINTWISE, PAIRWISE = 0, 1
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)

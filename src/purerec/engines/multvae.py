@@ -11,6 +11,7 @@ import scipy.sparse
 from purerec.engines.columns import Columns, choose_columns
 from purerec.errors import MissingExtraError
 from purerec.rng import named_rng
+from purerec.types import Array
 
 try:
     import torch
@@ -20,7 +21,7 @@ except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="multvae") from missing
 
 from purerec.engines.pure.torch.engine import one_thread
-from purerec.engines.row_adam import Array, RowAdam, Weights
+from purerec.engines.row_adam import RowAdam, Weights
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-Array = npt.NDArray[Any]
+from purerec.types import Array
+
 Weights = dict[str, Tensor]
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.errors import ConfigError
+from purerec.types import F64
 
-F64 = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 
 DEFAULT_METRICS = ("P@3", "P@5", "P@10", "NDCG@3", "NDCG@5", "NDCG@10", "MAP", "MRR")

@@ -34,10 +34,8 @@ from purerec.jit.decorator import Scalar, kernel
 from purerec.ranking.ranks import Ranks, ranks, top_k
 from purerec.ranking.scorers import Scorer
 from purerec.rng import key64
+from purerec.types import F64, I32, I64
 
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 Protocol = Literal["exact", "sampled", "as_published"]
 Part = Literal["test", "valid"]
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.errors import ConfigError, DataError
 from purerec.evaluation.protocols import Evaluation
 from purerec.rng import named_rng
+from purerec.types import F64
 
-F64 = npt.NDArray[np.float64]
 Verdict = Literal["baseline", "better", "worse", "no difference"]
 
 _BATCH = 1 << 22

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from purerec.data import catalog
-from purerec.data.interactions import F32, I64, Csr, Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split
 from purerec.evaluation.protocols import Evaluation, evaluate
 from purerec.evaluation.significance import compare, pooled
@@ -24,6 +24,7 @@ from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
+from purerec.types import F32, I64
 
 _LEAST = 5
 

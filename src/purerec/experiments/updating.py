@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from purerec.data import catalog
-from purerec.data.interactions import F32, I64, Interactions
+from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
 from purerec.errors import DataError
 from purerec.evaluation.protocols import Evaluation, evaluate
@@ -30,6 +30,7 @@ from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.updating import append, unite
 from purerec.models.registry import make_model
 from purerec.ranking.scorers import Factors
+from purerec.types import F32, I64
 
 WAYS = ("old", "updated", "refitted")
 

@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.models.contract.checks import need_positives
 from purerec.models.contract.foldin import Folding, PairwiseFolding, tanh_ratio
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
-from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
 from purerec.training.run import Record, Run
+from purerec.types import F32, I32, I64, State
 
 if TYPE_CHECKING:
     from purerec.engines.cfgan import CFGANSettings

@@ -21,14 +21,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
-from purerec.data.interactions import F32, I32, I64, Interactions, Mask
+from purerec.data.interactions import Interactions
 from purerec.jit.decorator import Scalar, kernel
 from purerec.models.contract.checks import need_positives
 from purerec.models.contract.foldin import Folding
-from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.contract.similar import common_fans
 from purerec.models.families.ratings import (
@@ -45,8 +43,7 @@ from purerec.rng import named_rng
 from purerec.storage import Layout, Part
 from purerec.storage.structure import check_below
 from purerec.training.run import Run
-
-F64 = npt.NDArray[np.float64]
+from purerec.types import F32, F64, I32, I64, Mask, State
 
 
 class CoClusteringConfig(RatingConfig):

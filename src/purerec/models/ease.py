@@ -20,15 +20,16 @@ import numpy as np
 from pydantic import Field
 
 from purerec import memory
-from purerec.data.interactions import F32, I32, I64, Interactions
+from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError, DataError
 from purerec.models.contract.checks import need_positives
 from purerec.models.contract.config import Config
 from purerec.models.contract.explaining import Person
-from purerec.models.contract.recommender import Recommender, State
+from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.storage import Layout, Part
 from purerec.training.run import Run
+from purerec.types import F32, I32, I64, State
 
 _BLOCK = 1024
 """Items whose products with all others are in memory twice."""

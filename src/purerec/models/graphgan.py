@@ -31,8 +31,9 @@ from purerec.engines import graphgan as kernels
 from purerec.engines.irgan import POINTWISE, Rates
 from purerec.models.contract.search_space import Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorModel
-from purerec.models.families.policy_gradient import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
+from purerec.models.families.policy_gradient import Player, PolicyConfig, PolicyGame, settings_to_continue
 from purerec.training.run import Record
+from purerec.types import F64
 
 
 class GraphGANConfig(PolicyConfig):

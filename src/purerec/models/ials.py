@@ -26,7 +26,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, splat, store, total
 from purerec.models.contract.checks import need_positives
@@ -36,7 +36,8 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, with_stra
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.rng import named_rng
 from purerec.storage import Layout, Part
-from purerec.training.run import Record, Run, State
+from purerec.training.run import Record, Run
+from purerec.types import F32, I32, I64, State
 
 _DENSITIES = 32
 """What all unobserved pairs weigh by default, where the positives weigh 1."""

@@ -30,10 +30,10 @@ from purerec.data.interactions import Csr
 from purerec.engines import irgan as kernels
 from purerec.engines.bpr import Rules, unpack
 from purerec.jit.simd import LANES
-from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.pairwise_mf import FactorModel
-from purerec.models.families.policy_gradient import F64, Player, PolicyConfig, PolicyGame, settings_to_continue
+from purerec.models.families.policy_gradient import Player, PolicyConfig, PolicyGame, settings_to_continue
+from purerec.types import F64, State
 
 _MODES = {"pointwise": kernels.POINTWISE, "pairwise": kernels.PAIRWISE}
 

@@ -20,14 +20,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.models.contract.checks import need_positives
 from purerec.models.contract.config import Config
 from purerec.models.contract.explaining import Person
-from purerec.models.contract.recommender import Recommender, State
+from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part, check_csr
 from purerec.training.run import Run
+from purerec.types import F32, I32, I64, State
 
 _BLOCK_MB = 16
 _LIKED_NEIGHBORS = 2.5

@@ -12,12 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from purerec.data.interactions import F32, I32, I64, Interactions
+from purerec.data.interactions import Interactions
 from purerec.models.contract.explaining import Person
-from purerec.models.contract.recommender import Recommender, State
+from purerec.models.contract.recommender import Recommender
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
 from purerec.training.run import Run
+from purerec.types import F32, I32, I64, State
 
 
 class ItemPop(Recommender):

@@ -22,15 +22,15 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.models.contract.checks import need_positives
 from purerec.models.contract.foldin import Folding, tanh_ratio
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
-from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
 from purerec.training.run import Record, Run
+from purerec.types import F32, I32, I64, State
 
 
 class MultVAEConfig(EpochConfig):

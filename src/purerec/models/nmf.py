@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import F32, I32, I64, Interactions
+from purerec.data.interactions import Interactions
 from purerec.errors import DataError
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, splat, store, total
@@ -31,10 +31,11 @@ from purerec.models.contract.checks import need_positives
 from purerec.models.contract.data_defaults import DIM, usual_dim
 from purerec.models.contract.iterative import with_strangers
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
-from purerec.models.families.rating_factors import F64, FactorConfig, FactorRatingModel
+from purerec.models.families.rating_factors import FactorConfig, FactorRatingModel
 from purerec.models.families.ratings import rating_scale, rating_targets, unlabeled_weight
 from purerec.rng import named_rng
-from purerec.training.run import Record, Run, State
+from purerec.training.run import Record, Run
+from purerec.types import F32, F64, I32, I64, State
 
 
 class NMFConfig(FactorConfig):

@@ -23,10 +23,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import F32, I32, I64, Interactions
+from purerec.data.interactions import Interactions
 from purerec.models.contract.checks import need_positives
 from purerec.models.contract.explaining import Person
-from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.families.ratings import (
     RatingConfig,
@@ -38,6 +37,7 @@ from purerec.models.families.ratings import (
 )
 from purerec.storage import Layout, Part, check_csr
 from purerec.training.run import Run
+from purerec.types import F32, I32, I64, State
 
 _BLOCK = 1024
 """Items or users whose products with all others are in memory at once."""

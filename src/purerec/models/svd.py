@@ -17,11 +17,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import F32
 from purerec.models.contract.data_defaults import DIM
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
-from purerec.models.families.rating_factors import F64
 from purerec.models.families.rating_sgd import SgdConfig, SgdModel
+from purerec.types import F32, F64
 
 
 class SVDConfig(SgdConfig):

@@ -24,10 +24,10 @@ import numpy as np
 import polars as pl
 
 from purerec import storage
-from purerec.data.interactions import F32
 from purerec.errors import ConfigError, MissingExtraError, ScoreError, StoreError
 from purerec.ranking.ranks import TopK, top_k
 from purerec.ranking.scorers import Factors
+from purerec.types import F32
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender

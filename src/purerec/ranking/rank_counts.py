@@ -7,9 +7,6 @@ import numpy as np
 from purerec.jit.decorator import Scalar, kernel
 from purerec.ranking.tiles import (
     BLOCK,
-    F32,
-    I32,
-    I64,
     PANEL,
     TILE,
     above,
@@ -22,6 +19,7 @@ from purerec.ranking.tiles import (
     score_tile,
     sort,
 )
+from purerec.types import F32, I32, I64
 
 MANY = 768
 """From so many positives on, items are sorted into the gaps between them instead of compared with each."""

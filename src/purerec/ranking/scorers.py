@@ -13,13 +13,11 @@ import numpy.typing as npt
 
 from purerec.errors import ConfigError, DataError, ScoreError
 from purerec.ranking.tiles import PANEL, TILE, padded, score_pairs, scratch_size
+from purerec.types import F32, I32, I64
 
 if TYPE_CHECKING:
     from purerec.data.interactions import Csr
 
-F32 = npt.NDArray[np.float32]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 _PANEL_SCORES = 1 << 24
 """The most scores that a generic model is asked for at once: 64 MB."""

@@ -11,14 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
 from purerec.jit.decorator import Scalar, intrinsic, kernel
-
-F32 = npt.NDArray[np.float32]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
+from purerec.types import F32, I32, I64
 
 TILE = 704
 """Items scored at a time: four users' scores of a tile (11 kB) stay in the first-level cache.

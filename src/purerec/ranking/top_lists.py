@@ -7,9 +7,6 @@ import numpy as np
 from purerec.jit.decorator import Scalar, kernel
 from purerec.ranking.tiles import (
     BLOCK,
-    F32,
-    I32,
-    I64,
     PANEL,
     TILE,
     above,
@@ -21,6 +18,7 @@ from purerec.ranking.tiles import (
     sift,
     unwind,
 )
+from purerec.types import F32, I32, I64
 
 
 @kernel()

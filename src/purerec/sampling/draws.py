@@ -10,16 +10,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, intrinsic, kernel
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
+from purerec.types import I32, I64, U64
 
 TRIES = 7
 """Random tries of a uniform draw; one more number is kept for the exact fallback."""

@@ -16,13 +16,9 @@ import math
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.jit.decorator import Scalar, kernel
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
+from purerec.types import F32, F64, I64
 
 FIRST, BEST, SOFTMAX, RANKED, VIOLATING = range(5)
 Negatives = Literal["uniform", "dns", "drns"]

@@ -15,7 +15,8 @@ from purerec.data.indices import indices_of
 from purerec.errors import ConfigError, DataError
 from purerec.jit.decorator import Scalar, kernel
 from purerec.rng import key64
-from purerec.sampling.draws import I32, I64, U64, Tables, bloom_place, draw_items, draw_pairs, draw_popular_items
+from purerec.sampling.draws import Tables, bloom_place, draw_items, draw_pairs, draw_popular_items
+from purerec.types import I32, I64, U64
 
 FullUsers = Literal["error", "skip"]
 _ONE, _SIX_BITS = np.uint64(1), np.uint64(63)

@@ -40,14 +40,13 @@ from purerec.storage.packing import (
 )
 from purerec.storage.snapshots import Snapshot, take_snapshot
 from purerec.storage.splits import load_split, save_split
-from purerec.storage.structure import Array, Layout, Part, Tensors, check_csr, check_layout
+from purerec.storage.structure import Layout, Part, Tensors, check_csr, check_layout
 
 __all__ = [
     "FORMAT",
     "HEAD",
     "MANIFEST",
     "TENSORS",
-    "Array",
     "Layout",
     "Part",
     "Snapshot",

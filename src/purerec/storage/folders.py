@@ -21,9 +21,10 @@ import numpy as np
 from purerec.errors import ConfigError, StoreError
 from purerec.storage.manifests import MANIFEST, TENSORS, marker, read_manifest, write_manifest, write_synced
 from purerec.storage.paths import AnyPath, followed, status, umask, why
-from purerec.storage.structure import Array, Tensors
+from purerec.storage.structure import Tensors
 from purerec.storage.swapping import put_in_place, recover
 from purerec.storage.temporary import remove_leftovers, set_aside, temporary_folder
+from purerec.types import Array
 
 _READS = 3
 """How often a folder is read that is replaced while it is read"""

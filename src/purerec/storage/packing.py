@@ -11,7 +11,8 @@ import polars as pl
 from purerec.data.interactions import Interactions, TimeUnit
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError, StoreError
-from purerec.storage.structure import Array, Tensors, check_below, check_sequence
+from purerec.storage.structure import Tensors, check_below, check_sequence
+from purerec.types import Array
 
 
 def pack_strings(name: str, values: pl.Series) -> Tensors:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.errors import StoreError
+from purerec.types import Array
 
-Array = npt.NDArray[Any]
 Tensors = dict[str, Array]
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from purerec import storage
 from purerec.errors import StoreError
-from purerec.training.run import Game, History, Run, State
+from purerec.training.run import Game, History, Run
+from purerec.types import State
 
 CHECKPOINT = "checkpoint"
 """The kind of folder that checkpoints are in"""

@@ -20,7 +20,8 @@ import numpy as np
 from purerec.errors import DivergedError
 from purerec.training.checkpoints import Checkpoints
 from purerec.training.progress import log, progress
-from purerec.training.run import Game, History, Record, Run, State
+from purerec.training.run import Game, History, Record, Run
+from purerec.types import State
 
 _EXPLODED = 1e6
 """Norms beyond this are no embeddings any more."""

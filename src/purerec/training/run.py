@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy.typing as npt
+from purerec.types import State
 
-State = dict[str, npt.NDArray[Any]]
 Record = dict[str, Any]
 Callback = Callable[[Record], None]
 

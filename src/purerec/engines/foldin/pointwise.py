@@ -14,13 +14,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, sigmoid_softplus, splat, store, total
+from purerec.types import F32, F64
 
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
 TILE = 8
 """Blocks whose Hessian is summed up together: a sum is loaded and stored once for all of them."""
 _NEWTON_STEPS, _EXACT_STEPS = 50, 12

@@ -34,10 +34,8 @@ import numpy.typing as npt
 
 from purerec.rng import named_rng
 from purerec.sampling.dynamic import Negatives
+from purerec.types import F32, I32
 
-F32 = npt.NDArray[np.float32]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 Params = dict[str, F32]
 
 Scorer = Literal["mf", "gmf", "bilinear", "fm", "mlp"]

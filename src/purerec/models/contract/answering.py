@@ -18,11 +18,12 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.data.indices import indices_of
-from purerec.data.interactions import F32, I32, I64, Csr
+from purerec.data.interactions import Csr
 from purerec.data.vocabulary import Id
 from purerec.errors import ConfigError, DataError
 from purerec.ranking.ranks import TopK, top_k, top_k_of_scores
 from purerec.ranking.scorers import Factors
+from purerec.types import F32, I32, I64
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender

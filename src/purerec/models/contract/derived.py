@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from purerec.data.interactions import F32, I32
 from purerec.errors import ScoreError
 from purerec.models.contract.foldin import Folding
 from purerec.ranking.scorers import Factors
+from purerec.types import F32, I32
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender

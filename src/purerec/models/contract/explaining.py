@@ -33,10 +33,10 @@ import numpy as np
 import polars as pl
 
 from purerec.data.indices import index_of
-from purerec.data.interactions import F32, I32
 from purerec.data.vocabulary import Id
 from purerec.models.contract.answering import checked_k, history_of, item_indices, scores_of_history
 from purerec.models.contract.similar import similarity
+from purerec.types import F32, I32
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender

@@ -18,13 +18,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from purerec.data.interactions import F32, I32
 from purerec.engines.foldin import pairwise as pairs
 from purerec.engines.foldin import pointwise as kernels
 from purerec.jit.simd import LANES
 from purerec.rng import named_rng
-
-F64 = npt.NDArray[np.float64]
+from purerec.types import F32, F64, I32
 
 _SAMPLE = 1024
 """Items on which the logistic risk is minimised before the exact gradient is asked for."""

@@ -9,14 +9,15 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from purerec.data.interactions import F32, I64, Interactions, Mask
+from purerec.data.interactions import Interactions
 from purerec.evaluation.metrics import parse
 from purerec.models.contract.config import Config
-from purerec.models.contract.recommender import Recommender, State
+from purerec.models.contract.recommender import Recommender
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
 from purerec.training.loop import train
 from purerec.training.run import Game, History, Run
+from purerec.types import F32, I64, Mask, State
 
 Schedule = Literal["steps", "cosine", "constant"]
 

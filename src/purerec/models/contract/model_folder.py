@@ -11,6 +11,7 @@ from purerec.data.interactions import Csr
 from purerec.errors import ConfigError, StoreError
 from purerec.models.contract.config import make_config
 from purerec.storage.paths import AnyPath
+from purerec.types import Array
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
@@ -43,7 +44,7 @@ def restore(kind: type[Model], stored: storage.Stored, where: str) -> Model:
     return model
 
 
-def _take(model: Recommender, tensors: Mapping[str, storage.Array]) -> None:
+def _take(model: Recommender, tensors: Mapping[str, Array]) -> None:
     """What `write` wrote, checked: nothing that makes no sense gets as far as the code that computes with it."""
     users, items = (storage.unpack_vocabulary(what, tensors) for what in ("user", "item"))
     labels = storage.unpack_strings("item.labels", tensors) if "item.labels.ends" in tensors else None

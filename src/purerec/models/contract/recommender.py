@@ -18,7 +18,7 @@ import polars as pl
 
 from purerec import storage
 from purerec.data.indices import indices_of
-from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.data.vocabulary import Id, Vocabulary
 from purerec.errors import ConfigError, DataError, NotFittedError
 from purerec.models.contract import answering, explaining, model_folder, similar
@@ -30,8 +30,7 @@ from purerec.models.contract.updating import update
 from purerec.ranking.ranks import TopK
 from purerec.ranking.scorers import Factors
 from purerec.training.run import Run
-
-State = dict[str, npt.NDArray[Any]]
+from purerec.types import F32, I32, I64, State
 
 
 class Recommender(ABC):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from purerec.data.indices import index_of
-from purerec.data.interactions import F32, Csr
+from purerec.data.interactions import Csr
 from purerec.models.contract.answering import checked_k
 from purerec.ranking.ranks import TopK, top_k_of_scores
+from purerec.types import F32
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender

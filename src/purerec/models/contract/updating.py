@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import polars as pl
 
-from purerec.data.interactions import I64, Csr, Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError
 from purerec.training.run import Run
+from purerec.types import I64
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender

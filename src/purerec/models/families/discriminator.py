@@ -12,14 +12,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.engines.pure.spec import Engine, GameSettings, Params
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
 from purerec.models.contract.data_defaults import observed_share, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, LogisticFolding, Risk
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, mean_norms, scheduled
-from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.sampling.dynamic import Negatives
@@ -27,6 +26,7 @@ from purerec.sampling.unlabeled import unlabeled_needed
 from purerec.storage import Layout, Part, check_layout
 from purerec.storage.structure import check_finite
 from purerec.training.run import Record, Run
+from purerec.types import F32, I32, I64, State
 
 
 class DiscriminatorConfig(EpochConfig):

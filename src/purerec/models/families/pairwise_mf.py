@@ -15,10 +15,10 @@ from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
 from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, PairwiseFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, Schedule, mean_norms, scheduled
-from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part
 from purerec.training.run import Record, Run
+from purerec.types import State
 
 
 class FactorConfig(EpochConfig):

@@ -10,20 +10,18 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from purerec.data.interactions import Csr
 from purerec.engines.bpr import Factors, PairwiseEngine, PairwiseSettings, pack, unpack
 from purerec.models.contract.iterative import mean_norms, scheduled
-from purerec.models.contract.recommender import State
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorConfig, FactorModel
 from purerec.rng import key64, named_rng
 from purerec.sampling.dynamic import RULES, Negatives
 from purerec.training.run import Record
+from purerec.types import F64, State
 
-F64 = npt.NDArray[np.float64]
 Player = Literal["discriminator", "generator"]
 
 

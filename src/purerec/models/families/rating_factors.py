@@ -6,17 +6,13 @@ from abc import abstractmethod
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
-from purerec.data.interactions import F32, I64
 from purerec.models.contract.foldin import Folding, SquaredFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel
-from purerec.models.contract.recommender import State
 from purerec.models.families.ratings import RatingConfig, RatingModel, unlabeled_weight
 from purerec.storage import Layout, Part
-
-F64 = npt.NDArray[np.float64]
+from purerec.types import F32, I64, State
 
 
 class FactorConfig(RatingConfig, EpochConfig):

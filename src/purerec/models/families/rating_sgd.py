@@ -17,21 +17,22 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, store, total
 from purerec.models.contract.checks import need_positives
 from purerec.models.contract.data_defaults import usual_dim
 from purerec.models.contract.iterative import with_strangers
-from purerec.models.families.rating_factors import F64, FactorConfig, FactorRatingModel
+from purerec.models.families.rating_factors import FactorConfig, FactorRatingModel
 from purerec.models.families.ratings import Targets, rating_scale, rating_targets, unlabeled_weight
 from purerec.rng import key64, named_rng
 from purerec.sampling.draws import Tables, draw_items
 from purerec.sampling.dynamic import BEST, RULES, Negatives, best_of, softmax_of, unit
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.storage import Layout, Part
-from purerec.training.run import Record, Run, State
+from purerec.training.run import Record, Run
+from purerec.types import F32, F64, I32, I64, State
 
 _BLOCK = 128
 """Positives whose unlabeled pairs are drawn at once."""

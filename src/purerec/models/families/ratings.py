@@ -18,12 +18,13 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from purerec.data.indices import indices_of
-from purerec.data.interactions import F32, I32, I64, Csr, Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.errors import ConfigError, DataError
 from purerec.models.contract.config import Config
-from purerec.models.contract.recommender import Recommender, State
+from purerec.models.contract.recommender import Recommender
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.storage import Layout, Part
+from purerec.types import F32, I32, I64, State
 
 
 class RatingConfig(Config):

@@ -10,9 +10,9 @@ import numpy as np
 from purerec import __version__
 from purerec.errors import ConfigError
 from purerec.serving.http.problems import Problem
+from purerec.types import I32
 
 if TYPE_CHECKING:
-    from purerec.data.interactions import I32
     from purerec.data.vocabulary import Id
     from purerec.models.contract.explaining import Explanation
     from purerec.ranking.ranks import TopK

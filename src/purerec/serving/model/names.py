@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from purerec.storage import Array
+from purerec.types import Array
 
 
 class Names:

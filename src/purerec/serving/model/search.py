@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from purerec.data.interactions import F32, I64
 from purerec.data.vocabulary import Vocabulary
+from purerec.types import F32, I64
 
 _WORDS_OF_QUERY = 16
 

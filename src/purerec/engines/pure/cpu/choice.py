@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from purerec.engines.pure.cpu.kernels import BILINEAR, F32, FM, I32, Model, Rules, dot3, turn
+from purerec.engines.pure.cpu.kernels import BILINEAR, FM, Model, Rules, dot3, turn
 from purerec.engines.pure.cpu.rows import IN_CACHE
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import total
 from purerec.sampling.draws import Tables, draw_items, draw_popular_items, prefetch
 from purerec.sampling.dynamic import BEST, best_of, softmax_of, unit
+from purerec.types import F32, I32
 
 BLOCK = 128
 """Pairs whose candidates are drawn together."""

@@ -16,13 +16,12 @@ from purerec.engines.pure.cpu.generators import RECOLOUR, Side
 from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, MF, NNPU, PN, PU, Rules, Work
 from purerec.engines.pure.cpu.memory import Memory, padded, parameter_shapes
 from purerec.engines.pure.cpu.team import Team, run_both, two_teams
-from purerec.engines.pure.spec import I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
+from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, initial_parameters
 from purerec.errors import ConfigError, DataError, DivergedError, StoreError
 from purerec.jit.counter_rng import splitmix64
 from purerec.rng import key64
 from purerec.sampling.unlabeled import UnlabeledSampler
-
-F64 = npt.NDArray[np.float64]
+from purerec.types import F64, I32, I64
 
 _SCORERS = {"mf": MF, "gmf": GMF, "bilinear": BILINEAR, "fm": FM}
 _RISKS = {"pu": PU, "nnpu": NNPU, "pn": PN}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.engines.pure.cpu.choice import Choice, choose_unlabeled
 from purerec.engines.pure.cpu.discriminator import discriminator_step
@@ -21,11 +20,7 @@ from purerec.sampling.draws import (
     draw_popular_items,
     shuffle_pairs,
 )
-
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
+from purerec.types import F64, I32, U64
 
 PER_USER, GLOBAL, POPULARITY = 0, 1, 2
 LOSS, PENALTY, D_POSITIVE, D_UNLABELED, D_FAKE, NORM, N_STEPS, N_POSITIVE, N_UNLABELED, N_FAKES = range(10)

@@ -6,7 +6,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.engines.pure.cpu.kernels import (
     BILINEAR,
@@ -32,10 +31,7 @@ from purerec.jit.simd import (
     total,
     where_positive,
 )
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
+from purerec.types import F32, F64, I32
 
 NO_CONSTRAINT, NORM, RECOLOUR = 0, 1, 2
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)

@@ -6,14 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, Vector, first_lanes, load, root, sigmoid_softplus, splat, store, total
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
+from purerec.types import F32, F64, I32
 
 MF, GMF, BILINEAR, FM = 0, 1, 2, 3
 PU, NNPU, PN = 0, 1, 2

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from purerec.engines.pure.cpu.choice import BLOCK, Choice
 from purerec.engines.pure.cpu.generators import NO_CONSTRAINT, NORM, RECOLOUR, Side
 from purerec.engines.pure.cpu.kernels import Model, Work
-from purerec.engines.pure.spec import F32, GameSettings, Params
+from purerec.engines.pure.spec import GameSettings, Params
 from purerec.jit.simd import LANES
 from purerec.sampling.dynamic import RULES
+from purerec.types import F32
 
 _CONSTRAINTS = {"none": NO_CONSTRAINT, "norm": NORM, "recolour": RECOLOUR}
 

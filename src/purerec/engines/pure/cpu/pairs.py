@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from purerec.engines.pure.cpu.kernels import BILINEAR, F32, FM, GMF, I32, Model, Rules, Work, dot3
+from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, Model, Rules, Work, dot3
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, store, total
+from purerec.types import F32, I32
 
 
 @kernel(inner=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from purerec.engines.pure.cpu.kernels import F32, I32, Model, Rules, Work, scalar_adam, turn, turn_back
+from purerec.engines.pure.cpu.kernels import Model, Rules, Work, scalar_adam, turn, turn_back
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, root, splat, store, total
 from purerec.sampling.draws import prefetch
+from purerec.types import F32, I32
 
 IN_CACHE = 1 << 18
 """A table of so many floats (1 MB) stays in the second-level cache; rows of a larger one are asked for early."""

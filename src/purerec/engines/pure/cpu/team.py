@@ -12,14 +12,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils as numba_cgutils
 
 from purerec.jit.decorator import Scalar, intrinsic, kernel
-
-I64 = npt.NDArray[np.int64]
+from purerec.types import I64
 
 _cgutils: Any = numba_cgutils  # untyped
 

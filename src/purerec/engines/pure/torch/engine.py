@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines.pure.spec import F32, I32, I64, Batch, EpochStats, GameSettings, Params, initial_parameters
+from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, initial_parameters
 from purerec.errors import ConfigError, DataError, MissingExtraError, StoreError
 from purerec.rng import key64, named_rng
 from purerec.sampling.dynamic import chosen_places
 from purerec.sampling.unlabeled import UnlabeledSampler
+from purerec.types import F32, I32, I64
 
 try:
     import torch

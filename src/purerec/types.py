@@ -1,0 +1,18 @@
+"""Array types, named once. Shapes are said where the arrays are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+Array = npt.NDArray[Any]
+State = dict[str, Array]
+"""Arrays by name: parameters, or all that training goes on from."""
