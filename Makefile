@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 EXTRAS := test,torch,peers,serve,tune,ann
 
-.PHONY: demo test test-quick lint types bench docs clean
+.PHONY: demo test coverage test-quick lint types bench docs clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.core
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+coverage: $(VENV)/.dev # apart from the tests, which it slows down
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered $(ARGS)
 
 test-quick: $(VENV)/.dev
