@@ -34,7 +34,7 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule,
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training.run import Record, Run
+from purerec.training.run import Record
 from purerec.types import F32, I32, I64, State
 
 if TYPE_CHECKING:
@@ -104,9 +104,11 @@ class CFGAN(EpochModel):
 
     # ------------------------------------------------------------------ fitting
 
-    def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or discriminator_rate"
-        self._train(CFGANGame(self, need_positives(log), seed), log, valid, seed, run, remedy=remedy)
+    def _fitting(self, train: Interactions, seed: int) -> CFGANGame:
+        return CFGANGame(self, need_positives(train), seed)
+
+    def _remedy(self) -> str:
+        return f"lower learning_rate (now {self.config.learning_rate:g}) or discriminator_rate"
 
     def _settings(self) -> CFGANSettings:
         from purerec.engines.cfgan import CFGANSettings

@@ -36,7 +36,7 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, with_stra
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.rng import named_rng
 from purerec.storage import Layout, Part
-from purerec.training.run import Record, Run
+from purerec.training.run import Record
 from purerec.types import F32, I32, I64, State
 
 _DENSITIES = 32
@@ -89,9 +89,11 @@ class IALS(EpochModel):
     config_class = IALSConfig
     config: IALSConfig
 
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        fitting = Alternation(self.config, need_positives(train), seed)
-        self._train(fitting, train, valid, seed, run, remedy="raise regularization")
+    def _fitting(self, train: Interactions, seed: int) -> Alternation:
+        return Alternation(self.config, need_positives(train), seed)
+
+    def _remedy(self) -> str:
+        return "raise regularization"
 
     def _layout(self) -> Layout:
         return {**super()._layout(), "alpha": Part((1,))}

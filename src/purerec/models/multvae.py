@@ -29,7 +29,7 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule,
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training.run import Record, Run
+from purerec.training.run import Record
 from purerec.types import F32, I32, I64, State
 
 
@@ -78,9 +78,11 @@ class MultVAE(EpochModel):
     config_class = MultVAEConfig
     config: MultVAEConfig
 
-    def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        remedy = f"lower learning_rate (now {self.config.learning_rate:g})"
-        self._train(MultVAEFitting(self.config, need_positives(log), seed), log, valid, seed, run, remedy=remedy)
+    def _fitting(self, train: Interactions, seed: int) -> MultVAEFitting:
+        return MultVAEFitting(self.config, need_positives(train), seed)
+
+    def _remedy(self) -> str:
+        return f"lower learning_rate (now {self.config.learning_rate:g})"
 
     def _layout(self) -> Layout:
         return {

@@ -34,7 +34,7 @@ from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.rating_factors import FactorConfig, FactorRatingModel
 from purerec.models.families.ratings import rating_scale, rating_targets, unlabeled_weight
 from purerec.rng import named_rng
-from purerec.training.run import Record, Run
+from purerec.training.run import Record
 from purerec.types import F32, F64, I32, I64, State
 
 
@@ -66,7 +66,10 @@ class NMF(FactorRatingModel):
     config: NMFConfig
     continues: ClassVar[bool] = False  # what is zero stays zero under these steps
 
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+    def _remedy(self) -> str:
+        return "raise regularization"
+
+    def _fitting(self, train: Interactions, seed: int) -> Multiplication:
         from scipy.sparse import coo_array
 
         ratings = rating_targets(train) if self.config.target == "rating" else None
@@ -79,8 +82,7 @@ class NMF(FactorRatingModel):
         else:
             known = need_positives(train).to_scipy()
             weight = unlabeled_weight(train.positives.counts, train.n_items, self.config.unlabeled_ratio)
-        fitting = Multiplication(self.config, known, weight, seed)
-        self._train(fitting, train, valid, seed, run, remedy="raise regularization")
+        return Multiplication(self.config, known, weight, seed)
 
     def _penalty(self, n: float) -> float:
         return self.config.regularization * n

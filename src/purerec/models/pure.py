@@ -14,12 +14,14 @@ of real ones. At full weight the fakes harm in every form tried: the game's equi
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError
+from purerec.models.contract.checks import check_data
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
 from purerec.models.pugmf import PUGMF
@@ -128,21 +130,21 @@ class PURE(DiscriminatorModel):
         pretrained: PUGMF | None = None,
     ) -> Self:
         """As every model's `fit`; a fitted PUGMF may take the place of the pre-training epochs."""
-        if pretrained is not None:
-            if pretrained.users != train.users or pretrained.items != train.items:
-                raise ConfigError("the pre-trained model was fitted on other data; fit it on the same train part")
-            if pretrained.config.scorer != self.config.scorer:
-                raise ConfigError(
-                    f"the pre-trained model scores by {pretrained.config.scorer}, not {self.config.scorer}"
-                )
-            self._start = dict(pretrained._params)
-        try:
+        if pretrained is None:
             return super().fit(train, valid=valid, seed=seed, run=run)
-        finally:
-            self._start = None
+        check_data(train, valid)
+        if pretrained.users != train.users or pretrained.items != train.items:
+            raise ConfigError("the pre-trained model was fitted on other data; fit it on the same train part")
+        if pretrained.config.scorer != self.config.scorer:
+            raise ConfigError(f"the pre-trained model scores by {pretrained.config.scorer}, not {self.config.scorer}")
+        began = time.perf_counter()
+        game = self._fitting(train, seed, dict(pretrained._params))
+        self._train(game, train, valid, seed, run or Run())
+        self._remember(train, seed, time.perf_counter() - began)
+        return self
 
-    def _pretrain_epochs(self) -> int:
-        return 0 if self._start is not None else min(self.config.pretrain_epochs, self.config.epochs)
+    def _pretrain_epochs(self, game: DiscriminatorGame) -> int:
+        return 0 if game.is_pretrained else min(self.config.pretrain_epochs, self.config.epochs)
 
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
         """The generators know the game already."""
@@ -177,7 +179,7 @@ class PURE(DiscriminatorModel):
 
     def train_epoch(self, game: DiscriminatorGame, number: int) -> Record:
         """One round of Algorithm 1; before that, pre-training epochs without generators."""
-        if number < self._pretrain_epochs():
+        if number < self._pretrain_epochs(game):
             return super().train_epoch(game, number) | {"phase": "pre-training"}
         config = self.config
         stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -56,17 +58,22 @@ class EpochModel(Recommender):
     continues: ClassVar[bool] = True
     """Whether more data can be learned from where the last fit ended (see `growing`)"""
     _params: State
-    _known: State | None = None
-    """Parameters to continue from, of as many users and items or fewer"""
 
     def _facts(self) -> dict[str, Any]:
         return {} if self.history is None else {"history": self.history.thinned()}
 
-    def _train(
-        self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run, *, remedy: str
-    ) -> None:
-        if self._known is not None:
-            fitting.restore(_with_known(fitting.state(), self._known), 0)
+    @abstractmethod
+    def _fitting(self, train: Interactions, seed: int) -> Fitting:
+        """A fresh start."""
+
+    def _remedy(self) -> str:
+        """What to do if training runs away."""
+        return f"lower learning_rate (now {getattr(self.config, 'learning_rate', 0):g}) or raise regularization"
+
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        self._train(self._fitting(train, seed), train, valid, seed, run)
+
+    def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         validate = None
         if valid is not None and valid.n_positives:
             validate = self._validator(fitting, log, valid)
@@ -85,7 +92,7 @@ class EpochModel(Recommender):
             metric=self.config.metric,
             validate_every=self.config.validate_every,
             patience=self.config.patience if validate is not None else None,
-            remedy=remedy,
+            remedy=self._remedy(),
         )
         self._params = fitting.parameters()
 
@@ -104,16 +111,20 @@ class EpochModel(Recommender):
 
     # ------------------------------------------------------------------ more data
 
-    def _continue(self, log: Interactions, epochs: int | None, seed: int, run: Run) -> int:
-        """Go on from the parameters there are, for a few epochs over a log that has grown; how many they were."""
-        config = self.config
-        try:
-            self._known = self._known_state()
-            self.config = config.model_copy(update=self._settings_to_continue(epochs))
-            self._fit(log, None, seed, run)
-            return self.config.epochs
-        finally:
-            self.config, self._known = config, None
+    def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
+        """A few epochs at a lower rate, from the parameters there are."""
+        learner = copy.copy(self)
+        learner.config = self.config.model_copy(update=self._settings_to_continue(epochs))
+        fitting = learner._fitting(train, seed)
+        fitting.restore(_with_known(fitting.state(), self._known_state()), 0)
+        learner._train(fitting, train, None, seed, run)
+        self._set_state(learner._state())
+        self.history = learner.history
+        return learner.config.epochs
+
+    def _take_over(self, other: Self) -> None:
+        super()._take_over(other)
+        self.history = other.history
 
     def _known_state(self) -> State:
         """The parameters, under the names that the state of a game has for them."""

@@ -20,8 +20,9 @@ from purerec import storage
 from purerec.data.indices import indices_of
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.vocabulary import Id, Vocabulary
-from purerec.errors import ConfigError, DataError, NotFittedError
+from purerec.errors import ConfigError, NotFittedError
 from purerec.models.contract import answering, explaining, model_folder, similar
+from purerec.models.contract.checks import check_data
 from purerec.models.contract.config import Config, make_config
 from purerec.models.contract.derived import Derived
 from purerec.models.contract.explaining import Explanation, Person
@@ -118,10 +119,7 @@ class Recommender(ABC):
         self, train: Interactions, *, valid: Interactions | None = None, seed: int = 0, run: Run | None = None
     ) -> Self:
         """Fit on the positives of `train`; `valid`, if given, decides only when to stop."""
-        if not len(train):
-            raise DataError("there is nothing to fit on: the train part has no interactions")
-        if valid is not None and (valid.users != train.users or valid.items != train.items):
-            raise DataError("train and valid must share their vocabularies; make them with split()")
+        check_data(train, valid)
         start = time.perf_counter()
         self._fit(train, valid, seed, run or Run())
         self._remember(train, seed, time.perf_counter() - start)
@@ -154,6 +152,12 @@ class Recommender(ABC):
         """The people, items and positives that the model is about."""
         self._users, self._items, self._labels, self._seen = users, items, labels, seen
         self.derived = Derived(self)
+
+    def _take_over(self, other: Self) -> None:
+        """Become what a copy has become by learning more."""
+        self._knows(other.users, other.items, other.labels, other.seen)
+        self._set_state(other._state())
+        self.fitted_on = other.fitted_on
 
     @property
     def is_fitted(self) -> bool:

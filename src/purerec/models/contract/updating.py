@@ -67,7 +67,7 @@ def update(model: Model, new: Interactions, *, seed: int, run: Run | None, epoch
         used = None
     grown._remember(growth.united, seed, time.perf_counter() - start)
     grown.fitted_on = _facts(model.fitted_on, grown.fitted_on, new, growth, used)
-    model.__dict__.update(grown.__dict__)
+    model._take_over(grown)
     return model
 
 

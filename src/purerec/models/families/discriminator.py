@@ -25,7 +25,7 @@ from purerec.sampling.dynamic import Negatives
 from purerec.sampling.unlabeled import unlabeled_needed
 from purerec.storage import Layout, Part, check_layout
 from purerec.storage.structure import check_finite
-from purerec.training.run import Record, Run
+from purerec.training.run import Record
 from purerec.types import F32, I32, I64, State
 
 
@@ -113,8 +113,6 @@ class DiscriminatorModel(EpochModel):
 
     risk: ClassVar[Literal["pu", "nnpu", "pn"]] = "pu"
     config: DiscriminatorConfig
-    _start: Params | None = None
-    """Parameters to start from instead of random ones"""
 
     def __init__(self, config: Config | None = None, *, scorer_module: Any = None, **settings: Any) -> None:
         """`scorer_module`: a torch module from (n, d) and (n, d) embeddings to (n,) logits, in place of `scorer`."""
@@ -125,10 +123,9 @@ class DiscriminatorModel(EpochModel):
 
     # ------------------------------------------------------------------ fitting
 
-    def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        game = DiscriminatorGame(self, log.positives, self._settings(log.positives), seed, self._start)
-        remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization"
-        self._train(game, log, valid, seed, run, remedy=remedy)
+    def _fitting(self, train: Interactions, seed: int, start: Params | None = None) -> DiscriminatorGame:
+        """`start`: parameters that take the place of random ones."""
+        return DiscriminatorGame(self, train.positives, self._settings(train.positives), seed, start)
 
     def _settings(self, positives: Csr) -> GameSettings:
         config = self.config
@@ -299,6 +296,7 @@ class DiscriminatorGame:
         self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, start: Params | None
     ) -> None:
         self.model, self.positives, self.settings, self.seed = model, positives, settings, seed
+        self.is_pretrained = start is not None
         self.engine = self.new_engine(start, seed)
 
     def new_engine(self, params: Params | None, seed: int) -> Engine:

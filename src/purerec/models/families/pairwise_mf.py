@@ -17,7 +17,7 @@ from purerec.models.contract.foldin import Folding, PairwiseFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, Schedule, mean_norms, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part
-from purerec.training.run import Record, Run
+from purerec.training.run import Record
 from purerec.types import State
 
 
@@ -63,9 +63,8 @@ class FactorModel(EpochModel):
     def _game(self, positives: Csr, seed: int) -> Fitting:
         """A fresh game."""
 
-    def _fit(self, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization"
-        self._train(self._game(log.positives, seed), log, valid, seed, run, remedy=remedy)
+    def _fitting(self, train: Interactions, seed: int) -> Fitting:
+        return self._game(train.positives, seed)
 
     def _layout(self) -> Layout:
         return {**super()._layout(), "item_bias": Part(("items",))}

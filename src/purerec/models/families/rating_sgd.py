@@ -31,7 +31,7 @@ from purerec.sampling.draws import Tables, draw_items
 from purerec.sampling.dynamic import BEST, RULES, Negatives, best_of, softmax_of, unit
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.storage import Layout, Part
-from purerec.training.run import Record, Run
+from purerec.training.run import Record
 from purerec.types import F32, F64, I32, I64, State
 
 _BLOCK = 128
@@ -63,7 +63,7 @@ class SgdModel(FactorRatingModel):
 
     config: SgdConfig
 
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+    def _fitting(self, train: Interactions, seed: int) -> Descent:
         ratings = rating_targets(train) if self.config.target == "rating" else None
         self._scale = rating_scale(train, ratings)
         feed: Ratings | Positives = (
@@ -71,8 +71,7 @@ class SgdModel(FactorRatingModel):
             if ratings is not None
             else Positives(need_positives(train), self.config.unlabeled_ratio, seed, self._choice())
         )
-        remedy = f"lower learning_rate (now {self.config.learning_rate:g}) or raise regularization"
-        self._train(Descent(self, feed, seed), train, valid, seed, run, remedy=remedy)
+        return Descent(self, feed, seed)
 
     def _choice(self) -> Choice | None:
         config = self.config
