@@ -110,6 +110,8 @@ def _status(url: str) -> int | None:
 def poured(service: Served, start: bytes, piece: bytes, megabytes: int = 30) -> tuple[int, bytes]:
     """Send `piece` again and again: how many bytes were taken, and what was answered."""
     with service.connect() as connection:
+        # Or the system would take megabytes that the service never sees.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         connection.sendall(start)
         sent = 0
         try:
