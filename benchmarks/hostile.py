@@ -96,7 +96,7 @@ async def garbage(streams: Streams) -> None:
 
 
 async def answers_not_taken(streams: Streams) -> None:
-    streams[0]._transport.pause_reading()  # type: ignore[attr-defined]
+    streams[0]._transport.pause_reading()  # type: ignore[attr-defined]  # asyncio hides it
     streams[1].write(GET * 3000)
     await asyncio.sleep(1)
 

@@ -24,7 +24,7 @@ def kill(tmp_path, how):
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["exchange", "steps"])
 def test_killed_at_any_file_operation(tmp_path, how):
-    assert len(kill(tmp_path, how)) > 50
+    assert len(kill(tmp_path, how)) > 60
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ def test_agreement_with_ranx() -> None:
     }
     pairs = {f"{theirs}@{k}": f"{ours}@{k}" for theirs, ours in names.items() for k in (1, 3, 5, 10, 50)}
     pairs |= {"map": "MAP", "mrr": "MRR"}
-    # As plain Python: to compile it takes a hundred times as long as to run it.
+    # As plain Python: compiling it takes far longer than running it.
     given, env = json.dumps([qrels, runs, list(pairs)]), {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(
         [sys.executable, "-c", RANX], input=given, capture_output=True, text=True, env=env, check=True
