@@ -280,3 +280,64 @@ def test_gradients_are_finite_and_bounded_at_the_ends(phi: np.ndarray) -> None:
             assert side.dtype == np.float32
             assert np.all(np.abs(side) <= 1.0)
     assert np.all(risks.generator_gradient(phi) <= 0)
+
+
+# --- the three risks as one form, and the stratum of observed pairs
+
+
+@given(moderate, moderate, priors)
+def test_the_one_form_is_each_risk_over_the_prior(phi_p: np.ndarray, phi_u: np.ndarray, prior: float) -> None:
+    of = risks.LogisticRisk.of
+    expected = {
+        "pn": risks.pn_risk(phi_p, phi_u, prior),
+        "pu": risks.pu_risk(phi_p, phi_u, prior),
+        "nnpu": risks.nnpu_step_objective(phi_p, phi_u, prior),
+    }
+    gradients = {"pn": risks.pn_gradient, "pu": risks.pu_gradient, "nnpu": risks.nnpu_gradient}
+    for kind in ("pn", "pu", "nnpu"):
+        form = of(kind, prior)
+        assert prior * form.value(phi_p, phi_u) == pytest.approx(expected[kind], rel=1e-9, abs=1e-9)
+        for found, right in zip(form.slopes(phi_p, phi_u), gradients[kind](phi_p, phi_u, prior), strict=True):
+            np.testing.assert_allclose(prior * found, right, rtol=1e-9, atol=1e-12)
+
+
+@given(moderate, moderate, st.floats(1e-4, 0.9), st.floats(0, 1))
+def test_the_stratified_form_is_its_equation(
+    phi_p: np.ndarray, phi_u: np.ndarray, prior: float, part: float
+) -> None:
+    observed = part * prior
+    form = risks.LogisticRisk.of("pu", prior, observed)
+    assert prior * form.value(phi_p, phi_u) == pytest.approx(
+        risks.stratified_pu_risk(phi_p, phi_u, prior, observed), rel=1e-9, abs=1e-9
+    )
+
+
+@given(moderate, moderate, priors)
+def test_with_the_prior_at_the_observed_share_it_is_the_pn_risk(
+    phi_p: np.ndarray, phi_u: np.ndarray, prior: float
+) -> None:
+    """What GMF minimises: value and gradients."""
+    stratified, pn = risks.LogisticRisk.of("pu", prior, prior), risks.LogisticRisk.of("pn", prior)
+    assert stratified == pn
+
+
+def test_the_stratified_estimator_has_the_mean_of_the_marginal_one_and_less_variance() -> None:
+    """Over draws from a finite set of pairs: 40 of 500 are observed, and 120 are relevant."""
+    rng = np.random.default_rng(0)
+    phi = rng.normal(-1, 1.5, 500)
+    phi[:40] += 2
+    observed, prior, n_draws = 40 / 500, 120 / 500, 60
+    marginal, stratified = [], []
+    for _ in range(4000):
+        everywhere = phi[rng.integers(500, size=n_draws)]
+        unobserved = phi[40 + rng.integers(460, size=n_draws)]
+        marginal.append(risks.pu_risk(phi[:40], everywhere, prior))
+        stratified.append(risks.stratified_pu_risk(phi[:40], unobserved, prior, observed))
+    exact = risks.pu_risk(phi[:40], phi, prior)
+    error = np.std(marginal) / math.sqrt(len(marginal))
+    assert np.mean(marginal) == pytest.approx(exact, abs=4 * error)
+    assert np.mean(stratified) == pytest.approx(exact, abs=4 * error)
+    assert np.var(stratified) < 0.7 * np.var(marginal)
+    # As printed, with draws from the unobserved only, the estimate is another number.
+    printed = [risks.pu_risk(phi[:40], phi[40 + rng.integers(460, size=n_draws)], prior) for _ in range(4000)]
+    assert abs(np.mean(printed) - exact) > 20 * error

@@ -13,6 +13,7 @@ form of the same formulas: this file is what they are tested against.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from purerec.errors import DataError
 
 Logits = npt.NDArray[np.floating]
 GeneratorLoss = Literal["nonsaturating", "saturating"]
+Kind = Literal["pn", "pu", "nnpu"]
 
 
 def softplus(phi: Logits) -> Logits:
@@ -71,6 +73,58 @@ def small_prior_risk(phi_p: Logits, phi_u: Logits) -> float:
     -mean_P phi' + mean_U exp(phi'): a density-ratio fit, least at phi' = log(p_p / p_u).
     """
     return -_mean(phi_p) + _mean(np.exp(phi_u))
+
+
+def stratified_pu_risk(phi_p: Logits, phi_unobserved: Logits, prior: float, observed: float) -> float:
+    """Eq. (PUrisk) from positives and *unobserved* pairs; `observed` is the share of all pairs that is observed.
+
+    R_u^- is a mean over all pairs, the observed ones among them. Where draws come from the unobserved pairs only, the
+    observed stratum is put back exactly, from the positives themselves: R_u^- = observed R_p^- + (1 - observed) R_un^-.
+    At prior = observed this is the PN risk (every unobserved pair a negative); a larger prior says how many
+    relevant pairs were never seen.
+    """
+    negative = observed * _mean(softplus(phi_p)) + (1 - observed) * _mean(softplus(phi_unobserved))
+    return -prior * _mean(phi_p) + negative
+
+
+@dataclass(frozen=True)
+class LogisticRisk:
+    """The PN, PU and stratified PU risk as one form, divided by the prior:
+
+        R / prior = -mean_P phi + own mean_P softplus(phi) + unlabeled mean_U softplus(phi)
+
+    since softplus(-phi) = softplus(phi) - phi. Engines and fold-in work with these two weights and nothing else.
+    """
+
+    prior: float
+    own: float
+    """Weight of softplus(phi) at positives: 1 (PN), 0 (PU as printed), observed / prior (stratified PU)."""
+    unlabeled: float
+    """Weight of softplus(phi) at drawn pairs: (1 - prior) / prior, 1 / prior, (1 - observed) / prior."""
+    is_clamped: bool = False
+    """Whether a step climbs back once the negative part is below 0 (nnPU); see `nnpu_step_objective`."""
+
+    @classmethod
+    def of(cls, kind: Kind, prior: float, observed: float = 0.0) -> LogisticRisk:
+        """`observed`: the share of observed pairs that PU draws leave out; 0 is the printed form."""
+        if kind == "pn":
+            return cls(prior, 1.0, (1 - prior) / prior)
+        return cls(prior, observed / prior, (1 - observed) / prior, kind == "nnpu")
+
+    def value(self, phi_p: Logits, phi_u: Logits) -> float:
+        """What a step descends on."""
+        negative = self.unlabeled * _mean(softplus(phi_u)) - (1 - self.own) * _mean(softplus(phi_p))
+        if self.is_clamped and negative < 0:
+            return -negative
+        return _mean(softplus(-phi_p)) + negative
+
+    def slopes(self, phi_p: Logits, phi_u: Logits) -> tuple[Logits, Logits]:
+        """Derivatives of `value` with respect to each logit: (n_p,) and (n_u,)."""
+        of_unlabeled = self.unlabeled * sigmoid(phi_u) / phi_u.size
+        negative = self.unlabeled * _mean(softplus(phi_u)) - (1 - self.own) * _mean(softplus(phi_p))
+        if self.is_clamped and negative < 0:
+            return (1 - self.own) * sigmoid(phi_p) / phi_p.size, -of_unlabeled
+        return (self.own * sigmoid(phi_p) - 1) / phi_p.size, of_unlabeled
 
 
 def v_d1(phi_p: Logits, prior: float) -> float:

@@ -133,6 +133,11 @@ def test_every_risk_and_scorer(scorer: dict[str, object], risk: str, epsilon: fl
     assert_parity(replace(BASE, risk=risk, epsilon=epsilon, **scorer))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("risk", ["pu", "nnpu"])
+def test_the_stratum_of_observed_pairs(risk: str) -> None:
+    assert_parity(replace(BASE, risk=risk, observed=0.02, scorer="fm", epsilon=1.0))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("scorer", SCORERS, ids=name_of)
 def test_the_corrected_step_of_nnpu(scorer: dict[str, object]) -> None:
     settings = replace(BASE, risk="nnpu", prior=0.97, **scorer)  # type: ignore[arg-type]

@@ -3,14 +3,14 @@
 The discriminator scores a pair with phi(u, i) = scorer(e_u, e_i) + bias, D = sigmoid(phi), and minimises,
 per batch, the normalised objective
 
-    L_D = (1/prior) * [ risk(P, U) + fake_weight * ( mean softplus(phi(u, i')) + mean softplus(phi(u', i)) ) ]
+    L_D = risk(P, U) + (fake_weight/prior) * ( mean softplus(phi(u, i')) + mean softplus(phi(u', i)) )
           + (regularization/2) * ( mean_P |e_u|^2 + |e_i|^2  +  mean_U |e_u|^2 + |e_i|^2 )
 
-    pu:    risk = -prior * mean_P phi + mean_U softplus(phi)                            Eq. (PUrisk), logistic loss
-    nnpu:  the same while  mean_U softplus(phi) - prior * mean_P softplus(phi) >= 0;
-           else the step descends on minus that difference (Kiryo et al. 2017, beta = 0, gamma = 1),
-           with fakes and regularization unchanged
-    pn:    risk = prior * mean_P softplus(-phi) + (1 - prior) * mean_U softplus(phi)     Eq. (PNrisk)
+    risk = -mean_P phi + own * mean_P softplus(phi) + unlabeled * mean_U softplus(phi)
+
+with the weights `own` and `unlabeled` of `purerec.paper.risks.LogisticRisk`: PN, PU as printed, or PU with the stratum
+of observed pairs. nnpu: while  unlabeled * mean_U softplus(phi) >= (1 - own) * mean_P softplus(phi);  else the step
+descends on minus that difference (Kiryo et al. 2017, beta = 0, gamma = 1), with fakes and regularization unchanged.
 
 Division by the prior keeps gradients of order one, so that Adam's epsilon stays small against them.
 
@@ -32,6 +32,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from purerec.paper.risks import LogisticRisk
 from purerec.rng import named_rng
 from purerec.sampling.dynamic import Negatives
 from purerec.types import F32, I32
@@ -56,6 +57,9 @@ class GameSettings:
     scorer: Scorer = "gmf"
     risk: Risk = "pu"
     prior: float = 1e-4
+    observed: float = 0.0
+    """Share of all pairs that is observed, which the unlabeled part of the PU risk counts besides the draws; 0: the
+    printed form, whose unlabeled part leaves them out."""
     unlabeled: Unlabeled = "per_user"
     """per_user: unobserved items of the positive's own user; global: uniform over all unobserved pairs;
     popularity: the positive's own user, items in proportion to their number of positives."""
@@ -94,6 +98,11 @@ class GameSettings:
     @property
     def dim_i(self) -> int:
         return self.dim if self.item_dim is None else self.item_dim
+
+    @property
+    def logistic(self) -> LogisticRisk:
+        """The weights of the risk."""
+        return LogisticRisk.of(self.risk, self.prior, self.observed)
 
 
 @dataclass(frozen=True)

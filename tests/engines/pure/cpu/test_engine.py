@@ -126,13 +126,14 @@ def discriminator_loss(p: dict[str, F64], s: GameSettings, b: Batch, frozen: dic
         phis.append(phi)
         squares += float(np.mean((e_u**2).sum(axis=1) + (e_i**2).sum(axis=1)))
     pos, unl = phis
-    difference = softplus(unl).mean() - s.prior * softplus(pos).mean()
+    all_pairs = s.observed * softplus(pos).mean() + (1 - s.observed) * softplus(unl).mean()
+    difference = all_pairs - s.prior * softplus(pos).mean()
     if s.risk == "pn":
         risk = s.prior * softplus(-pos).mean() + (1 - s.prior) * softplus(unl).mean()
     elif s.risk == "nnpu" and frozen.setdefault("clipped", difference < 0):
         risk = -difference
     else:
-        risk = -s.prior * pos.mean() + softplus(unl).mean()
+        risk = -s.prior * pos.mean() + all_pairs
     fake = sum(softplus(phi).mean() for phi in fake_scores(p, s, b, frozen, detach=True))
     return float((risk + s.fake_weight * fake) / s.prior + s.regularization / 2 * squares)
 
@@ -201,8 +202,24 @@ def test_discriminator_gradients(scorer: str, risk: str) -> None:
     check_discriminator(settings_of(scorer, risk=risk))
 
 
-def test_the_clipped_branch_of_nnpu() -> None:
-    s = settings_of("gmf", risk="nnpu", prior=0.9)
+@pytest.mark.parametrize("risk", ["pu", "nnpu"])
+@pytest.mark.parametrize("observed", [0.1, 0.3])
+def test_gradients_with_the_stratum_of_observed_pairs(risk: str, observed: float) -> None:
+    check_discriminator(settings_of("fm", risk=risk, observed=observed))
+
+
+def test_the_stratified_risk_at_the_observed_share_trains_as_the_pn_risk_does() -> None:
+    pu, pn = (engine(settings_of("fm", risk=risk, observed=0.3)) for risk in ("pu", "pn"))
+    batch = random_batch(pu.settings, 3)
+    losses = [e.step_discriminator(batch, learning_rate=0.01) for e in (pu, pn)]
+    assert losses[0] == losses[1]
+    for name, value in pu.state().items():
+        np.testing.assert_array_equal(value, pn.state()[name])
+
+
+@pytest.mark.parametrize("observed", [0.0, 0.2])
+def test_the_clipped_branch_of_nnpu(observed: float) -> None:
+    s = settings_of("gmf", risk="nnpu", prior=0.9, observed=observed)
     p = doubles(engine(s).parameters())
 
     def is_clipped(seed: int) -> bool:

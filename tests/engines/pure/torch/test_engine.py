@@ -143,7 +143,7 @@ def numpy_d_loss(
 ) -> float:
     phi_p = numpy_phi(p, batch.pos_user, batch.pos_item, None, None)
     phi_u = numpy_phi(p, batch.unl_user, batch.unl_item, None, None)
-    objective = {"pu": risks.pu_risk, "pn": risks.pn_risk, "nnpu": risks.nnpu_step_objective}[s.risk]
+    of_risk = s.prior * s.logistic.value(phi_p, phi_u)
     of_fakes = sum(float(np.mean(risks.softplus(phi))) for phi in numpy_fake_phis(p, batch, *fakes))
     squares = [
         float(np.mean(np.sum(p[side][idx] ** 2, axis=1)))
@@ -154,7 +154,7 @@ def numpy_d_loss(
             ("item", batch.unl_item),
         )
     ]
-    return (objective(phi_p, phi_u, s.prior) + s.fake_weight * of_fakes) / s.prior + s.regularization / 2 * sum(
+    return (of_risk + s.fake_weight * of_fakes) / s.prior + s.regularization / 2 * sum(
         squares
     )
 
@@ -174,6 +174,7 @@ GAMES = [
     *[settings_of(scorer=scorer, item_dim=3 if scorer in ("bilinear", "mlp") else None) for scorer in SCORERS],
     *[settings_of(risk=risk, regularization=0.3) for risk in ("pu", "nnpu", "pn")],
     settings_of(risk="nnpu", prior=0.95),
+    *[settings_of(risk=risk, observed=0.02) for risk in ("pu", "nnpu")],
     *[settings_of(scorer=scorer, generators="both", fake_weight=0.3) for scorer in ("gmf", "fm", "mlp")],
     settings_of(generators="item", conditional=True, constraint="norm", output="linear"),
     settings_of(generators="user", conditional=True, constraint="recolour", output="linear"),

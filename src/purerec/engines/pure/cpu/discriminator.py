@@ -24,8 +24,6 @@ from purerec.engines.pure.cpu.kernels import (
     BILINEAR,
     FM,
     GMF,
-    NNPU,
-    PN,
     Model,
     Rules,
     Work,
@@ -159,19 +157,16 @@ def discriminator_step(
         _, fu_sigma, fu_plus = activate(w.phi, w.sigma, fake_user, n_fake_users)
     w.report[0], w.report[1], w.report[2] = pos_sigma, unl_sigma, fi_sigma + fu_sigma
 
-    # c_k = slope * D + offset, by risk; the loss is divided by the prior throughout.
-    per_pos, per_unl = 1.0 / max(n_pos, 1), 1.0 / max(n_unl, 1)
-    pos_slope, pos_offset, unl_slope = 0.0, -per_pos, per_unl / c.prior
-    loss = -per_pos * pos_phi + unl_slope * unl_plus
-    if c.risk == PN:
-        pos_slope = per_pos
-        unl_slope *= 1.0 - c.prior
-        loss = per_pos * (pos_plus - pos_phi) + unl_slope * unl_plus
-    elif c.risk == NNPU and per_unl * unl_plus - c.prior * per_pos * pos_plus < 0.0:
-        loss = per_pos * pos_plus - unl_slope * unl_plus
-        pos_slope, pos_offset, unl_slope = per_pos, 0.0, -unl_slope
-    fi_slope = c.fake_weight / c.prior / max(n_fake_items, 1)
-    fu_slope = c.fake_weight / c.prior / max(n_fake_users, 1)
+    # c_k = slope * D + offset; the loss is divided by the prior throughout.
+    per_pos = 1.0 / max(n_pos, 1)
+    pos_slope, pos_offset, unl_slope = c.own * per_pos, -per_pos, c.unlabeled / max(n_unl, 1)
+    loss = pos_slope * pos_plus - per_pos * pos_phi + unl_slope * unl_plus
+    negative = unl_slope * unl_plus - (per_pos - pos_slope) * pos_plus
+    if c.is_clamped and negative < 0.0:
+        loss = -negative
+        pos_slope, pos_offset, unl_slope = per_pos - pos_slope, 0.0, -unl_slope
+    fi_slope = c.fake / max(n_fake_items, 1)
+    fu_slope = c.fake / max(n_fake_users, 1)
     loss += fi_slope * fi_plus + fu_slope * fu_plus
 
     if team is None:

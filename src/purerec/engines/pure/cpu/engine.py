@@ -13,7 +13,7 @@ from purerec.engines.pure.cpu.choice import Choice
 from purerec.engines.pure.cpu.discriminator import discriminator_step
 from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch, generators_step
 from purerec.engines.pure.cpu.generators import RECOLOUR, Side
-from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, MF, NNPU, PN, PU, Rules, Work
+from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, MF, Rules, Work
 from purerec.engines.pure.cpu.memory import Memory, padded, parameter_shapes
 from purerec.engines.pure.cpu.team import Team, run_both, two_teams
 from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, initial_parameters
@@ -24,7 +24,6 @@ from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.types import F64, I32, I64
 
 _SCORERS = {"mf": MF, "gmf": GMF, "bilinear": BILINEAR, "fm": FM}
-_RISKS = {"pu": PU, "nnpu": NNPU, "pn": PN}
 _UNLABELED = {"per_user": epochs.PER_USER, "global": epochs.GLOBAL, "popularity": epochs.POPULARITY}
 _COUNTERS = ("steps", "generator_steps", "epochs", "generator_epochs")
 _STREAMS = ("shuffle", "draw", "item noise", "user noise")
@@ -340,15 +339,17 @@ def _cores() -> int:
 
 
 def _rules(s: GameSettings) -> Rules:
+    risk = s.logistic
     return Rules(
         u_dim=padded(s.dim),
         i_dim=padded(s.dim_i),
         scorer=_SCORERS[s.scorer],
-        risk=_RISKS[s.risk],
+        own=float(risk.own),
+        unlabeled=float(risk.unlabeled),
+        is_clamped=risk.is_clamped,
+        fake=float(s.fake_weight / s.prior),
         train_bias=s.train_bias,
-        prior=float(s.prior),
         regularization=float(s.regularization),
-        fake_weight=float(s.fake_weight),
         beta1=float(s.beta1),
         beta2=float(s.beta2),
         epsilon=float(s.epsilon),

@@ -12,7 +12,6 @@ from purerec.jit.simd import LANES, Vector, first_lanes, load, root, sigmoid_sof
 from purerec.types import F32, F64, I32
 
 MF, GMF, BILINEAR, FM = 0, 1, 2, 3
-PU, NNPU, PN = 0, 1, 2
 _ZERO = np.float32(0.0)
 
 
@@ -38,11 +37,16 @@ class Rules(NamedTuple):
     """Width of the user embedding, padded."""
     i_dim: int
     scorer: int
-    risk: int
+    own: float
+    """Weight of softplus(phi) at positives."""
+    unlabeled: float
+    """Weight of softplus(phi) at unlabeled pairs."""
+    is_clamped: bool
+    """Whether the negative part may not fall below 0 (nnPU)."""
+    fake: float
+    """Weight of softplus(phi) at fakes."""
     train_bias: bool
-    prior: float
     regularization: float
-    fake_weight: float
     beta1: float
     beta2: float
     epsilon: float

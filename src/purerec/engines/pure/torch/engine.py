@@ -231,8 +231,9 @@ class TorchEngine:
         fakes = self._fakes(batch, unlabeled, real)
         phi_p, phi_u, phi_fakes = phi(positive), phi(unlabeled), [phi(pairs) for pairs in fakes]
 
-        loss = risk(phi_p, phi_u, s) + s.fake_weight * sum(mean(softplus(phi_f)) for phi_f in phi_fakes)
-        loss = loss / s.prior + s.regularization / 2 * (squared_length(positive) + squared_length(unlabeled))
+        of_fakes = sum(mean(softplus(phi_f)) for phi_f in phi_fakes)
+        loss = risk(phi_p, phi_u, s.logistic) + s.fake_weight / s.prior * of_fakes
+        loss = loss + s.regularization / 2 * (squared_length(positive) + squared_length(unlabeled))
         _descend(loss, self._d_optimizers, learning_rate)
         return Step.of(loss, phi_p, phi_u, phi_fakes, fakes)
 

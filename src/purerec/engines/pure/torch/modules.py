@@ -16,6 +16,7 @@ from torch.nn.functional import softplus
 
 from purerec.engines.pure.spec import GameSettings
 from purerec.errors import DivergedError
+from purerec.paper.risks import LogisticRisk
 
 # --- The discriminator: phi(u, i) = scorer(e_u, e_i) + bias
 
@@ -201,16 +202,12 @@ def mean(values: Tensor) -> Tensor:
     return values.sum() / max(len(values), 1)
 
 
-def risk(phi_p: Tensor, phi_u: Tensor, settings: GameSettings) -> Tensor:
-    """Eq. (PUrisk), Eq. (PNrisk), or the step of non-negative PU learning; `purerec.paper.risks` explains each."""
-    prior = settings.prior
-    if settings.risk == "pn":
-        return prior * mean(softplus(-phi_p)) + (1 - prior) * mean(softplus(phi_u))
-    if settings.risk == "nnpu":
-        negative = mean(softplus(phi_u)) - prior * mean(softplus(phi_p))
-        if negative.detach() < 0:
-            return -negative
-    return -prior * mean(phi_p) + mean(softplus(phi_u))
+def risk(phi_p: Tensor, phi_u: Tensor, weights: LogisticRisk) -> Tensor:
+    """The PN or PU risk over the prior, or the step of non-negative PU learning; see `purerec.paper.risks`."""
+    negative = weights.unlabeled * mean(softplus(phi_u)) - (1 - weights.own) * mean(softplus(phi_p))
+    if weights.is_clamped and negative.detach() < 0:
+        return -negative
+    return mean(softplus(-phi_p)) + negative
 
 
 def generator_loss(phi_fake: Tensor, settings: GameSettings) -> Tensor:
