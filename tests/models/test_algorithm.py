@@ -42,6 +42,13 @@ FORM = {
     "candidates": 10,  # of no use to uniform ones
     "schedule": "constant",
     "regularization": 0.0,  # Eq. (final_objective) has none
+    "stratified": False,  # Algorithm 1, line 7: only (u, i) of Omega^- are drawn
+    "non_negative": False,  # Section 3.1: the max operator is left out
+    "users": "free",  # an embedding of their own
+    "history_weight": None,  # of no use to free ones, like the next three
+    "history_regularization": 10.0,
+    "item_power": 0.2,
+    "neighbours": None,
     "generators": "both",  # G_u and G_i
     "fake_weight": 1.0,  # Eq. (D_loss2): no weight
     "fake_ratio": 1.0,  # Section 3.2: a ratio of 1
@@ -81,6 +88,7 @@ def test_what_the_paper_preset_asks_of_an_engine(name, data):
         "scorer": "gmf",
         "risk": "pu",
         "prior": prior,
+        "observed": 0.0,
         "unlabeled": "global",
         "unlabeled_per_epoch": math.ceil(N_P / (1 - 2 * prior) ** 2),  # Algorithm 1, line 2
         "negatives": "uniform",
@@ -109,9 +117,10 @@ DEFAULTS = {
     "item_dim": None,
     "scorer": "fm",
     "risk": "pu",
-    "prior": 1e-4,
+    "prior": PER_USER / N_ITEMS / 0.9,
+    "observed": PER_USER / N_ITEMS,
     "unlabeled": "per_user",
-    "unlabeled_per_epoch": math.ceil(4 * N_P / (1 - 3e-4) ** 2),
+    "unlabeled_per_epoch": 8 * N_P,
     "negatives": "uniform",
     "candidates": 10,
     "batch_size": 256,
@@ -140,7 +149,7 @@ OF_GENERATORS = {
     [
         ("pure", OF_GENERATORS),
         ("pugmf", {}),
-        ("gmf", {"risk": "pn", "prior": PER_USER / N_ITEMS, "unlabeled_per_epoch": 8 * N_P}),
+        ("gmf", {"risk": "pn", "prior": PER_USER / N_ITEMS, "observed": 0.0}),
     ],
 )
 def test_what_the_defaults_ask_of_an_engine(name, changes, data):
@@ -180,17 +189,27 @@ def test_every_setting_reaches_the_engine(name, data):
     assert {key: found[key] for key in changes} == changes
 
 
-@pytest.mark.parametrize(("n_users", "pu", "pn"), [(200, 5, 5), (201, 16, 16), (2000, 16, 16), (2001, 16, 32)])
-def test_the_default_width_follows_the_number_of_users(n_users, pu, pn):
+@pytest.mark.parametrize(("n_users", "dim", "linear"), [(200, 5, 5), (201, 16, 16), (2000, 16, 16), (2001, 32, 16)])
+def test_the_default_width_follows_the_number_of_users(n_users, dim, linear):
     positives = Csr.of(np.arange(n_users), np.zeros(n_users, int), (n_users, 3))
-    assert pr.PUGMF()._settings(positives).dim == pr.PURE()._settings(positives).dim == pu
-    assert pr.GMF()._settings(positives).dim == pn
+    for name in ("gmf", "pugmf", "pure"):
+        assert pr.make_model(name)._settings(positives).dim == dim
+    assert pr.PUGMF(stratified=False, prior=1e-4)._settings(positives).dim == linear
+
+
+def test_without_the_stratum_as_many_pairs_are_drawn_as_the_bound_asks_for(data):
+    settings = pr.PUGMF(stratified=False, prior=1e-4, unlabeled_ratio=4)._settings(data.positives)
+    assert settings.unlabeled_per_epoch == math.ceil(4 * N_P / (1 - 3e-4) ** 2)
+    assert settings.observed == 0
 
 
 @pytest.mark.parametrize(("dim", "c"), [(5, 0.65), (16, 0.65 + 0.27 * (1 - math.exp(-11 / 16)))])
-def test_the_default_l2_of_the_pu_risk_rises_with_the_width(dim, c, data):
-    assert pr.PUGMF(dim=dim)._settings(data.positives).regularization == pytest.approx(c / math.sqrt(PER_USER))
-    assert pr.GMF(dim=dim)._settings(data.positives).regularization == pytest.approx(0.65 / math.sqrt(PER_USER))
+def test_without_the_stratum_the_default_l2_rises_with_the_width(dim, c, data):
+    printed = pr.PUGMF(dim=dim, stratified=False, prior=1e-4)._settings(data.positives)
+    assert printed.regularization == pytest.approx(c / math.sqrt(PER_USER))
+    for name in ("gmf", "pugmf"):
+        usual = pr.make_model(name, dim=dim)._settings(data.positives)
+        assert usual.regularization == pytest.approx(0.65 / math.sqrt(PER_USER))
     assert shrinking(1, data.positives) == pytest.approx(1 / math.sqrt(PER_USER))
 
 
@@ -256,11 +275,11 @@ def test_a_pass_over_as_many_pairs_as_positives_is_the_papers(name):
     assert unlabeled_needed(1_000_000, prior) <= 1_000_500
 
 
-def test_the_default_plays_half_of_its_epochs_with_generators(data, recorder):
-    pr.PURE(batch_size=16).fit(data)
-    rate = [1e-2 * 0.5 * (1 + math.cos(math.pi * number / 90)) for number in range(90)]
-    expected = [("D", rate[number], False) for number in range(45)]
-    for number in range(45, 90):
+def test_the_default_plays_a_quarter_of_its_epochs_with_generators(data, recorder):
+    pr.PURE(batch_size=16, history_weight=0.2).fit(data)
+    rate = [1e-2 * 0.5 * (1 + math.cos(math.pi * number / 40)) for number in range(40)]
+    expected = [("D", rate[number], False) for number in range(30)]
+    for number in range(30, 40):
         expected += [("D", rate[number], True), ("G", 1e-2, round(0.2 * N_P / 16))]
     assert [(who, what) for who, _, what in recorder.calls] == [(who, what) for who, _, what in expected]
     np.testing.assert_allclose([call[1] for call in recorder.calls], [call[1] for call in expected])

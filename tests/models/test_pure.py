@@ -39,7 +39,7 @@ def test_paper_presets_are_the_table_that_reports_show(data):
 def test_pure_without_fakes_is_pugmf():
     data = log()
     plain = pr.PUGMF(epochs=8, dim=4).fit(data, seed=3)
-    before_the_game = pr.PURE(epochs=8, pretrain_epochs=8, dim=4).fit(data, seed=3)
+    before_the_game = pr.PURE(epochs=8, pretrain_epochs=8, dim=4, users="free").fit(data, seed=3)
     np.testing.assert_array_equal(scores(plain), scores(before_the_game))
 
 
@@ -170,7 +170,7 @@ def test_gmf_weighs_positives_by_their_share_of_all_pairs_unless_told():
     positives = Csr.of([0, 0, 1, 3, 3], [0, 1, 5, 7, 9], (4, 10))
     assert pr.GMF()._settings(positives).prior == pytest.approx(5 / 30)
     assert pr.GMF(prior=0.7)._settings(positives).prior == 0.7
-    assert pr.PUGMF()._settings(positives).prior == 1e-4
+    assert pr.PUGMF()._settings(positives).prior == pytest.approx(5 / 30 / 0.9)
     assert observed_share(Csr.of([0, 0], [0, 1], (1, 2))) < 0.5  # all pairs observed
 
 

@@ -183,3 +183,40 @@ def test_theorem_1_as_printed_is_not_enough() -> None:
     terms = theory.estimation_error_terms(n_p, printed, int(ratio * n_p), prior)
     assert terms.pu > terms.pn
     assert printed < theory.unlabeled_needed(n_p, prior, ratio)
+
+
+# --- a user as the sum of their items
+
+
+def test_the_squared_pu_risk_of_summed_items_is_the_objective_of_ease() -> None:
+    rng = np.random.default_rng(0)
+    x, b = (rng.random((30, 7)) < 0.3).astype(float), rng.normal(size=(7, 7))
+    assert theory.squared_pu_risk(x, b) == pytest.approx(np.sum((x - x @ b) ** 2))
+    # ... which is Eq. (PUrisk) with the loss (t - phi)^2, over all pairs, at the observed share.
+    phi, prior = x @ b, x.mean()
+    p = phi[x > 0]
+    risk = prior * np.mean((1 - p) ** 2) - prior * np.mean(p**2) + np.mean(phi**2)
+    assert theory.squared_pu_risk(x, b) == pytest.approx(x.size * risk)
+
+
+def test_white_fakes_with_target_zero_are_the_l2_of_ease() -> None:
+    """The weights that minimise the risk with many white fakes are those of the closed form."""
+    rng = np.random.default_rng(1)
+    x, size, n = (rng.random((200, 6)) < 0.3).astype(float), 20.0, 200_000
+    fakes = rng.normal(0, math.sqrt(size / n), (n, 6))
+    both = np.concatenate([x, fakes])
+    target = np.concatenate([x, np.zeros((n, 6))])
+    found = np.zeros((6, 6))
+    for item in range(6):  # least squares without the item itself: diag B = 0
+        others = [j for j in range(6) if j != item]
+        found[others, item] = np.linalg.lstsq(both[:, others], target[:, item], rcond=None)[0]
+    inverse = np.linalg.inv(x.T @ x + size * np.eye(6))
+    ease = -inverse / np.diag(inverse)
+    np.fill_diagonal(ease, 0)
+    np.testing.assert_allclose(found, ease, atol=2e-3)
+    at = theory.squared_pu_risk(x, found, fakes)
+    assert at == pytest.approx(np.sum((x - x @ found) ** 2) + size * np.sum(found**2), rel=1e-3)
+    for _ in range(20):
+        step = rng.normal(0, 0.01, (6, 6))
+        np.fill_diagonal(step, 0)
+        assert theory.squared_pu_risk(x, found + step, fakes) > at

@@ -10,13 +10,12 @@ steps on d numbers. It is the baseline that shows what the PU risk changes: ever
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from purerec.models.contract.data_defaults import DIM, observed_share
-from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
+from purerec.paper.risks import Kind
 
 
 class GMFConfig(DiscriminatorConfig):
@@ -25,17 +24,6 @@ class GMFConfig(DiscriminatorConfig):
     prior: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Weight of the positives in the risk: 1 / (1 + C) gives the plain log loss of the pairs drawn. None: the share
     of positives among all pairs, with which it is in the mean the log loss of all pairs."""
-    unlabeled_ratio: float = Field(default=8.0, gt=0, le=100)
-    """Unlabeled pairs, taken as negatives, per positive (C)."""
-    epochs: int = Field(default=60, ge=0, le=100_000)
-    """Passes over the positives."""
-
-    search_space: ClassVar[SearchSpace] = {
-        **DiscriminatorConfig.search_space,
-        "dim": DIM,
-        "prior": Floats(0.0005, 0.5, start=observed_share),
-        "unlabeled_ratio": Floats(1, 20),
-    }
 
 
 class GMF(DiscriminatorModel):
@@ -44,4 +32,6 @@ class GMF(DiscriminatorModel):
     name: ClassVar[str] = "gmf"
     config_class = GMFConfig
     config: GMFConfig
-    risk: ClassVar[Literal["pu", "nnpu", "pn"]] = "pn"
+
+    def _risk(self) -> Kind:
+        return "pn"

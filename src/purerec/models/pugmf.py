@@ -5,23 +5,52 @@ model of He et al. (2017), Neural Collaborative Filtering.
 
     min  -prior * mean_P phi(u, i) + mean_U softplus(phi(u, i)),   phi = (e_u * e_i).r + bias
 
-A pair that nobody has seen counts as unlabeled, not as negative. An epoch costs (1 + C) n_p steps on d numbers.
-Use it as the quick and sound default; PURE starts from it.
+A pair that nobody has seen counts as unlabeled, not as negative. U are all pairs, so the observed ones belong to it:
+pairs are drawn from the unobserved, and the stratum of the observed is added exactly (`stratified`). With the prior at
+the observed share this is GMF; a larger prior says how many relevant pairs were never seen. An epoch costs
+(1 + C) n_p steps on d numbers. PURE adds the person's history and the generators.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
+from pydantic import Field
+
+from purerec.data.interactions import Csr
+from purerec.models.contract.data_defaults import observed_share, shrinking
+from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
+from purerec.paper.risks import Kind
+from purerec.sampling.unlabeled import unlabeled_needed
+
+_LABELED = 0.9
+"""Of the relevant pairs, those that were observed (the label frequency of PU learning), if nobody says"""
+
+
+def usual_prior(positives: Csr) -> float:
+    """The prior, if nobody says: the observed share, and a little more."""
+    return min(0.49, observed_share(positives) / _LABELED)
 
 
 class PUGMFConfig(DiscriminatorConfig):
     """Settings of PU-GMF."""
 
+    prior: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The positive class prior pi_p: what share of all pairs is relevant. None: a little more than is observed, as if
+    nine in ten relevant pairs had been seen. The paper: 1e-4, 1e-5 and 1e-6 for its three data sets."""
+    stratified: bool = True
+    """Whether the unlabeled part of the risk counts the observed pairs too, as the distribution of all pairs does.
+    The paper draws from the unobserved ones only: false. The default L2 is then stronger."""
     non_negative: bool = False
-    """Clamp the unlabeled risk at zero (nnPU). On validation data of ML-100k idle up to a prior of 1e-2, a help at
-    0.05, a harm at 0.2."""
+    """Clamp the negative part of the risk at zero (nnPU)."""
+
+    search_space: ClassVar[SearchSpace] = {
+        **DiscriminatorConfig.search_space,
+        "prior": Floats(0.0005, 0.5, start=usual_prior),
+    }
 
 
 class PUGMF(DiscriminatorModel):
@@ -31,5 +60,33 @@ class PUGMF(DiscriminatorModel):
     config_class = PUGMFConfig
     config: PUGMFConfig
 
-    def _risk(self) -> Literal["pu", "nnpu", "pn"]:
+    @classmethod
+    def _upgraded(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"stratified": False, **settings}
+
+    def _dim(self, positives: Csr) -> int:
+        """Without the stratum, more than 16 dimensions gain nothing."""
+        usual = super()._dim(positives)
+        return usual if self.config.stratified or self.config.dim is not None else min(16, usual)
+
+    def _risk(self) -> Kind:
         return "nnpu" if self.config.non_negative else "pu"
+
+    def _prior(self, positives: Csr) -> float:
+        return usual_prior(positives) if self.config.prior is None else self.config.prior
+
+    def _observed(self, positives: Csr) -> float:
+        return observed_share(positives) if self.config.stratified else 0.0
+
+    def _unlabeled_per_epoch(self, positives: Csr) -> int:
+        """C per positive; without the stratum, as many as the bound of the paper asks for."""
+        if self.config.stratified:
+            return super()._unlabeled_per_epoch(positives)
+        return unlabeled_needed(len(positives), self._prior(positives), self.config.unlabeled_ratio)
+
+    def _regularization(self, positives: Csr) -> float:
+        if self.config.stratified or self.config.regularization is not None:
+            return super()._regularization(positives)
+        # Nothing else holds the linear positive term back; with few dimensions the narrowness itself does.
+        share = 1 - math.exp(-max(0, self._dim(positives) - 5) / 16)
+        return shrinking(0.65 + 0.27 * share, positives)

@@ -7,32 +7,69 @@ Sampling.
                + sum_U log(1 - D(u, i)) + log(1 - D(u, G_i(z))) + log(1 - D(G_u(z), i))      Eq. (final objective)
 
 A run is one PU-GMF run, in the last part of which the generators take part (pre-training, in the paper's words).
-An epoch costs what PU-GMF's costs, plus k d^2 per fake. `PURE.paper(...)` is the paper's own form; the default is
-the best form found on validation data: fake users of small weight, made for a given item and kept on the manifold
-of real ones. At full weight the fakes harm in every form tried: the game's equilibrium is a constant D.
+An epoch costs what PU-GMF's costs, plus k d^2 per fake.
+
+By default a person is described twice: by an embedding of their own, as in the paper, and by what they touched,
+
+    score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
+
+with item-to-item weights S in closed form: the PU risk with squared loss, all pairs as unlabeled, and a user who is the
+sum of their items (docs/theory.md). Either part sees what the other misses, and a new person needs no training.
+
+`PURE.paper(...)` is the paper's own form. The default was chosen on validation data: fakes have a small weight, are made
+for a given item and kept on the manifold of real users. At full weight they harm in every form tried: the game's
+equilibrium is a constant D.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import Interactions
+from purerec.data.interactions import Csr, Interactions
+from purerec.engines.closed_form import ItemWeights, fit_item_weights, mean_diagonal
 from purerec.errors import ConfigError
 from purerec.models.contract.checks import check_data
+from purerec.models.contract.iterative import Fitting
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
-from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
-from purerec.models.pugmf import PUGMF
+from purerec.models.families.discriminator import DiscriminatorGame
+from purerec.models.families.history import USUAL_WEIGHT, best_weight, hold_out, scaled
+from purerec.models.pugmf import PUGMF, PUGMFConfig
+from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
 from purerec.training.run import Record, Run
+from purerec.types import F32, I64, State
+
+_MOST_ITEMS = 8_000
+"""Up to so many items all of them may have a weight on each other; the cost grows with the cube of their number."""
+_NEIGHBOURS = 100
+_MEMORY_MB = 8_000.0
+_SHORT = 0.3
+"""Epochs of the fit that chooses the weight of the history, as a share of all"""
 
 
-class PUREConfig(DiscriminatorConfig):
+class PUREConfig(PUGMFConfig):
     """Settings of PURE."""
 
-    pretrain_epochs: int = Field(default=45, ge=0, le=100_000)
+    users: Literal["free", "both"] = "both"
+    """What describes a person. free: an embedding of their own, as in the paper; both: also the items they touched."""
+    history_weight: Annotated[float, Field(ge=0, le=1000)] | None = None
+    """How far the history's part of the scores spreads over the items, beside the embeddings' part. None: chosen by
+    pairs that are held out of a short fit."""
+    history_regularization: float = Field(default=10.0, gt=0, le=1e6)
+    """L2 of the item-to-item weights, relative to the mean of the diagonal that it is added to."""
+    item_power: float = Field(default=0.2, ge=0, le=1)
+    """Items count in the item-to-item weights by their popularity to minus this power."""
+    neighbours: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Items from which an item may have a weight. None: all, up to 8,000 items; above that 100."""
+    epochs: int = Field(default=40, ge=0, le=100_000)
+    """Passes over the positives."""
+    pretrain_epochs: int = Field(default=30, ge=0, le=100_000)
     """Epochs without generators before the game, out of `epochs`."""
     generators: Literal["item", "user", "both"] = "user"
     """Which side is invented."""
@@ -61,7 +98,8 @@ class PUREConfig(DiscriminatorConfig):
     """nonsaturating: -log D, as in Algorithm 1; saturating: log(1 - D), as in the final objective."""
 
     search_space: ClassVar[SearchSpace] = {
-        **DiscriminatorConfig.search_space,
+        **PUGMFConfig.search_space,
+        "history_regularization": Floats(1, 100),
         "generators": Choices(("item", "user", "both")),
         "fake_weight": Floats(1e-4, 0.3),
         "generator_learning_rate": Floats(0.001, 0.1),
@@ -83,12 +121,14 @@ _PAPER: dict[str, dict[str, Any]] = {
 }
 
 
-class PURE(DiscriminatorModel):
+class PURE(PUGMF):
     """The paper's model."""
 
     name: ClassVar[str] = "pure"
     config_class = PUREConfig
     config: PUREConfig
+    _history: ItemWeights | None = None
+    _history_weight: float | None = None
 
     @classmethod
     def paper(cls, data: str = "ml-100k", **changes: Any) -> Self:
@@ -109,6 +149,8 @@ class PURE(DiscriminatorModel):
             "scorer": "gmf",
             "schedule": "constant",
             "regularization": 0.0,
+            "stratified": False,
+            "users": "free",
             "generators": "both",
             "fake_weight": 1.0,
             "fake_ratio": 1.0,
@@ -143,12 +185,100 @@ class PURE(DiscriminatorModel):
         self._remember(train, seed, time.perf_counter() - began)
         return self
 
+    @classmethod
+    def _upgraded(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        return super()._upgraded({"users": "free", **settings})
+
+    # ------------------------------------------------------------------ the history
+
+    def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        self._history = self._history_weight = None
+        if self.config.users == "both" and self.config.scorer != "mlp" and self.scorer_module is None:
+            given = self.config.history_weight
+            self._history_weight = self._choose_weight(log.positives, seed) if given is None else given
+            self._history = self._fit_history(log.positives)
+        super()._train(fitting, log, valid, seed, run)
+
+    def _fit_history(self, positives: Csr) -> ItemWeights:
+        config, n_items = self.config, positives.shape[1]
+        n = _NEIGHBOURS if config.neighbours is None and n_items > _MOST_ITEMS else config.neighbours
+        size = mean_diagonal(positives, 0.0, config.item_power)
+        return fit_item_weights(
+            positives,
+            regularization=config.history_regularization * size,
+            item_power=config.item_power,
+            neighbours=n,
+            memory_mb=_MEMORY_MB,
+        )
+
+    def _choose_weight(self, positives: Csr, seed: int) -> float:
+        """By pairs that a short fit of both parts, without generators, has not seen."""
+        parts = hold_out(positives, seed)
+        if parts is None:
+            return USUAL_WEIGHT
+        kept, asked = parts
+        settings = {name: getattr(self.config, name) for name in PUGMFConfig.model_fields}
+        short = PUGMF(**settings | {"epochs": math.ceil(_SHORT * self.config.epochs)})
+        game = DiscriminatorGame(short, kept, short._settings(kept), seed, None)
+        for number in range(short.config.epochs):
+            short.train_epoch(game, number)
+        short._params = game.parameters()
+        embeddings = short._embeddings()
+        assert embeddings is not None, "only dot products have a history"
+        return best_weight(self._fit_history(kept), embeddings, kept, asked)
+
+    def _adopt(self, params: State, positives: Csr) -> None:
+        """Scales the history's part to the spread that the embeddings' part has by now."""
+        super()._adopt(params, positives)
+        if self._history is None or self._history_weight is None:
+            return
+        embeddings = self._embeddings()
+        assert embeddings is not None, "only dot products have a history"
+        self._history = scaled(self._history, embeddings, positives, self._history_weight)
+
+    def _vector_part(self) -> Factors | None:
+        return self._embeddings()
+
+    def _history_part(self) -> ItemWeights | None:
+        return self._history
+
+    def factors(self) -> Factors | None:
+        return self._embeddings() if self._history is None else None
+
+    def _score(self, user_idx: I64) -> F32:
+        scores = super()._score(user_idx)
+        if self._history is not None:
+            scores += self._history.scores(self.seen, user_idx)
+        return scores
+
+    def _item_weights(self, item_idx: int) -> F32 | None:
+        return None if self._history is None else self._history.row(item_idx)
+
+    def _facts(self) -> dict[str, Any]:
+        return super()._facts() | ({} if self._history_weight is None else {"history_weight": self._history_weight})
+
+    def _state(self) -> State:
+        if self._history is None:
+            return super()._state()
+        history = {f"history.{name}": array for name, array in self._history.state().items()}
+        return super()._state() | history | {"history_weight": np.array([self._history_weight], dtype=np.float32)}
+
+    def _set_state(self, state: State) -> None:
+        of_history = {n.removeprefix("history."): a for n, a in state.items() if n.startswith("history.")}
+        super()._set_state({n: a for n, a in state.items() if not n.startswith("history")})
+        self._history = self._history_weight = None
+        if of_history:
+            self._history = ItemWeights.from_state(of_history, len(self.items))
+            self._history_weight = float(state["history_weight"][0])
+
+    # ------------------------------------------------------------------ the game
+
     def _pretrain_epochs(self, game: DiscriminatorGame) -> int:
         return 0 if game.is_pretrained else min(self.config.pretrain_epochs, self.config.epochs)
 
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
-        """The generators know the game already."""
-        return super()._settings_to_continue(epochs) | {"pretrain_epochs": 0}
+        """The generators know the game already, and the weight of the history is kept."""
+        return super()._settings_to_continue(epochs) | {"pretrain_epochs": 0, "history_weight": self._history_weight}
 
     def _generator_settings(self) -> dict[str, Any]:
         config = self.config

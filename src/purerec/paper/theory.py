@@ -37,6 +37,7 @@ __all__ = [
     "estimation_error_terms",
     "generator_value",
     "optimal_discriminator",
+    "squared_pu_risk",
     "unlabeled_needed",
 ]
 
@@ -106,6 +107,18 @@ def equilibrium_generator(p_p: Distribution, p_u: Distribution) -> Distribution:
         count = np.count_nonzero(p_g < 0)
         raise DataError(f"no generator reaches the equilibrium: {count} of {p_g.size} cells have p_u > 2 p_p")
     return p_g
+
+
+def squared_pu_risk(x: Distribution, b: Distribution, fakes: Distribution | None = None) -> float:
+    """The PU risk with squared loss, times the number of pairs, of users who are the sum of their items: phi = x b.
+
+    `x` (n_users, n_items) is the 0/1 matrix of positives, all pairs are unlabeled, and the prior is the observed share.
+    It is |x - x b|^2, EASE's objective. `fakes` (n, n_items) are invented users with target 0: as many rows of
+    standard deviation sqrt(lambda / n) as n -> infinity are EASE's L2, lambda |b|^2.
+    """
+    phi = x @ b
+    risk = float(np.sum(x * (1 - 2 * phi)) + np.sum(phi**2))
+    return risk if fakes is None else risk + float(np.sum((fakes @ b) ** 2))
 
 
 def _kl(p: Distribution, q: Distribution) -> float:

@@ -62,21 +62,26 @@ def test_shares_and_rest_are_the_score(name, fitted):
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in BY_SIMILARITY | BETWEEN_ITEMS])
 def test_shares_of_models_of_factors_are_parts_of_the_vector_times_the_item(name, fitted):
-    """What the parts are: tests/models/test_folding.py. The rest is the score without them."""
+    """What the parts are: tests/models/contract/test_foldin.py. The rest is the score without them; where the history
+    adds to the score, so do its shares."""
     model = fitted(name)
     folding = model._folding()
     user, item = somebody(model)
-    own, vectors = model.seen.row(user), model.factors()
+    own, vectors, history = model.seen.row(user), model._vector_part(), model._history_part()
+    assert (history is not None) == (name == "pure")
     for person, found in (
         (vectors.users[user], model.explain(model.users[user], model.items[item], k=1000)),
         (model.fold_in(own), model.explain_for(model.items.take(own).to_list(), model.items[item], k=1000)),
     ):
-        expected = dict(zip(own.tolist(), folding.parts(own, person) @ vectors.items[item], strict=True))
+        parts = folding.parts(own, person) @ vectors.items[item]
+        expected = dict(zip(own.tolist(), parts if history is None else parts + history.shares(own, item), strict=True))
         scale = float(np.abs(list(expected.values())).max())
         assert scale > 0
         for idx, share in zip(found.item_idx.tolist(), found.shares, strict=True):
             assert share == pytest.approx(expected[idx], rel=1e-3, abs=1e-4 * scale)
-        score = person @ vectors.items[item] + (0 if vectors.item_bias is None else vectors.item_bias[item])
+        score = found.score
+        if history is None:
+            score = person @ vectors.items[item] + (0 if vectors.item_bias is None else vectors.item_bias[item])
         assert found.rest == pytest.approx(score - sum(expected.values()), rel=1e-3, abs=1e-3)
 
 

@@ -219,13 +219,19 @@ def test_a_history_of_everything_or_of_one(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "unlabeled", "own"), [("gmf", 0.95 / 0.05, 1.0), ("pugmf", 1 / 0.05, 0.0), ("pure", 1 / 0.05, 0.0)]
+    ("name", "settings", "unlabeled", "own"),
+    [
+        ("gmf", {}, 0.95 / 0.05, 1.0),
+        ("pugmf", {}, 0.6 / 0.05, 0.4 / 0.05),  # of 80 pairs 32 are observed
+        ("pure", {}, 0.6 / 0.05, 0.4 / 0.05),
+        ("pugmf", {"stratified": False}, 1 / 0.05, 0.0),
+    ],
 )
-def test_a_new_persons_risk_is_the_one_of_training(name, unlabeled, own):
+def test_a_new_persons_risk_is_the_one_of_training(name, settings, unlabeled, own):
     data = pr.Interactions.from_columns(np.repeat(np.arange(8), 4), (np.arange(32) * 3) % 10)
-    model = make_model(name, dim=2, epochs=1, prior=0.05, regularization=0.3).fit(data, seed=0)
+    model = make_model(name, dim=2, epochs=1, prior=0.05, regularization=0.3, **settings).fit(data, seed=0)
     risk = model._folding()._risk
-    assert (risk.unlabeled, risk.own, risk.regularization) == (pytest.approx(unlabeled), own, 0.3)
+    assert (risk.unlabeled, risk.own, risk.regularization) == (pytest.approx(unlabeled), pytest.approx(own), 0.3)
     assert risk.kappa(3) == 1
     model = make_model(name, dim=2, epochs=1, unlabeled="global").fit(data, seed=0)
     # of 80 pairs 48 are unobserved, 7 of them of a person with 3 of 10 items, who has 3 of 32 positives

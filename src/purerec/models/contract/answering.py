@@ -112,9 +112,13 @@ def scores_of_history(model: Recommender, known: I32) -> F32:
     vector = model.derived.vector_of(known)
     if vector is None:
         return model._score_history(known)
-    parts = model.derived.vectors
+    parts, history = model.derived.vectors, model._history_part()
     scores: F32 = parts.items @ vector
-    return scores if parts.item_bias is None else scores + parts.item_bias
+    if parts.item_bias is not None:
+        scores += parts.item_bias
+    if history is not None:
+        scores += history.of_history(known)
+    return scores
 
 
 # ---------------------------------------------------------------------- ids at the door, tables on the way out

@@ -51,11 +51,16 @@ class Derived:
     def _folding(self) -> Folding | None:
         return self._model._folding()
 
+    @cached_property
+    def vector_part(self) -> Factors | None:
+        """The part of the score that is a dot product: all of it, or what stands beside the history's part."""
+        return self._model._vector_part()
+
     @property
     def vectors(self) -> Factors:
-        """The factors, where there must be some."""
-        assert self.factors is not None, "a person has a vector only in a model of factors"
-        return self.factors
+        """The vector part, where there must be one."""
+        assert self.vector_part is not None, "a person has a vector only in a model of factors"
+        return self.vector_part
 
     def vector_of(self, history: I32) -> F32 | None:
         """(dim,) the vector of a new person; None without one, or without a history."""

@@ -75,7 +75,7 @@ class Explanation:
 def explain_user(model: Recommender, user: Id, item: Id, k: int) -> Explanation:
     """See `Recommender.explain`."""
     user_idx, target_idx = model.users.index(user), model.items.index(item)
-    parts = model.derived.factors
+    parts = model.derived.vector_part
     vector = None if parts is None else parts.users[user_idx]
     return _explain(model, Person(model.seen.row(user_idx), user_idx, vector), target_idx, k)
 
@@ -98,6 +98,8 @@ def _explain(model: Recommender, person: Person, target_idx: int, k: int) -> Exp
         shares = model._shares(person, target_idx)
         if shares is None and (parts := model.derived.parts_of(own, person.vector)) is not None:
             shares = parts @ model.derived.vectors.items[target_idx]
+            if (history := model._history_part()) is not None:
+                shares = shares + history.shares(own, target_idx)
     exact = shares is not None
     if shares is None:
         shares = similarity(model, target_idx)[own]
@@ -106,10 +108,10 @@ def _explain(model: Recommender, person: Person, target_idx: int, k: int) -> Exp
 
 def _score(model: Recommender, person: Person, target_idx: int) -> float:
     """The score that a list would show."""
-    if person.vector is not None:
-        vectors = model.derived.vectors
-        bias = 0.0 if vectors.item_bias is None else float(vectors.item_bias[target_idx])
-        return float(vectors.items[target_idx] @ person.vector) + bias
+    factors = model.derived.factors
+    if person.vector is not None and factors is not None:
+        bias = 0.0 if factors.item_bias is None else float(factors.item_bias[target_idx])
+        return float(factors.items[target_idx] @ person.vector) + bias
     if person.user_idx is not None:
         return float(model._score(np.array([person.user_idx]))[0, target_idx])
     return float(scores_of_history(model, person.item_idx)[target_idx])

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from purerec.data.interactions import Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.evaluation.metrics import parse
 from purerec.models.contract.config import Config
 from purerec.models.contract.recommender import Recommender
@@ -94,7 +94,11 @@ class EpochModel(Recommender):
             patience=self.config.patience if validate is not None else None,
             remedy=self._remedy(),
         )
-        self._params = fitting.parameters()
+        self._adopt(fitting.parameters(), log.positives)
+
+    def _adopt(self, params: State, positives: Csr) -> None:
+        """Score with these parameters from now on."""
+        self._params = params
 
     def _validator(self, fitting: Fitting, log: Interactions, valid: Interactions) -> Callable[[], float]:
         from purerec.data.splits import Split
@@ -103,7 +107,7 @@ class EpochModel(Recommender):
         split = Split(log, None, valid)
 
         def validate() -> float:
-            self._params = fitting.parameters()
+            self._adopt(fitting.parameters(), log.positives)
             self._remember(log, 0, 0.0)
             return evaluate(self, split, metrics=(self.config.metric,)).metrics[self.config.metric]
 

@@ -36,7 +36,7 @@ def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | Non
 def restore(kind: type[Model], stored: storage.Stored, where: str) -> Model:
     """A model from what was found in a folder; `where` names it in errors."""
     try:
-        model = kind(make_config(kind, stored.manifest["config"]))
+        model = kind(make_config(kind, kind._upgraded(stored.manifest["config"])))
         model.fitted_on = _checked_facts(stored.manifest["fitted_on"])
         _take(model, stored.tensors)
     except (KeyError, TypeError, ValueError, AttributeError, StoreError) as error:

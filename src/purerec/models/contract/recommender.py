@@ -20,6 +20,7 @@ from purerec import storage
 from purerec.data.indices import indices_of
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.vocabulary import Id, Vocabulary
+from purerec.engines.closed_form import ItemWeights
 from purerec.errors import ConfigError, NotFittedError
 from purerec.models.contract import answering, explaining, model_folder, similar
 from purerec.models.contract.checks import check_data
@@ -90,8 +91,16 @@ class Recommender(ABC):
         """User vectors, item vectors and item bias, if the score is their dot product; else None."""
         return None
 
+    def _vector_part(self) -> Factors | None:
+        """The part of the score that is a dot product, if something else adds to it: see `_history_part`."""
+        return self.factors()
+
+    def _history_part(self) -> ItemWeights | None:
+        """Item-to-item weights through which a person's own items add to the vector part of the score, if any."""
+        return None
+
     def _folding(self) -> Folding | None:
-        """How to find the vector of a person who was not in training, if the score is a dot product."""
+        """How to find the vector of a person who was not in training, if there is a vector part."""
         return None
 
     def _score_history(self, item_idx: I32) -> F32:
@@ -306,6 +315,11 @@ class Recommender(ABC):
         """Write the fitted model to a folder; `facts` (such as metrics) go into its manifest."""
         self._need_fit()
         return model_folder.write(self, path, files=files, facts=facts)
+
+    @classmethod
+    def _upgraded(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The settings of a folder that an earlier version wrote, with what newer settings mean for it."""
+        return settings
 
     def _facts(self) -> dict[str, Any]:
         """More for the manifest, such as how training went."""

@@ -6,6 +6,7 @@ PU-GMF is PURE without generators, and GMF is PU-GMF with the PN risk: the three
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,31 +17,35 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.engines.pure.spec import Engine, GameSettings, Params
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
-from purerec.models.contract.data_defaults import observed_share, shrinking, usual_dim
+from purerec.models.contract.data_defaults import DIM, observed_share, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, LogisticFolding, Risk
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, mean_norms, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.paper.risks import Kind
 from purerec.ranking.scorers import Factors
 from purerec.sampling.dynamic import Negatives
-from purerec.sampling.unlabeled import unlabeled_needed
 from purerec.storage import Layout, Part, check_layout
 from purerec.storage.structure import check_finite
 from purerec.training.run import Record
 from purerec.types import F32, I32, I64, State
 
 
+_L2 = 0.65
+"""Times 1 / sqrt(positives per user): the L2 if nobody says"""
+
+
 class DiscriminatorConfig(EpochConfig):
     """Settings of a discriminator."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the embeddings. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more), with the PU
-    risk 16 at most. The paper: 5, 8 and 16 for its three data sets."""
+    """Width of the embeddings. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more). The paper: 5, 8
+    and 16 for its three data sets."""
     scorer: Literal["mf", "gmf", "bilinear", "fm", "mlp"] = "fm"
     """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
     mlp: a network on both embeddings (engine torch). The paper: gmf, of which r is absorbed by free embeddings."""
-    prior: Annotated[float, Field(gt=0, lt=0.5)] | None = 1e-4
-    """The positive class prior pi_p: what share of all pairs is relevant. None: the share that is observed."""
-    unlabeled_ratio: float = Field(default=4.0, gt=0, le=100)
+    prior: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """What share of all pairs is relevant. None: the share that is observed."""
+    unlabeled_ratio: float = Field(default=8.0, gt=0, le=100)
     """Unlabeled pairs drawn per positive: C of the sampling bound."""
     unlabeled: Literal["per_user", "global", "popularity"] = "per_user"
     """Where they come from. per_user: unobserved items of the positive's user; global: all unobserved pairs alike;
@@ -50,7 +55,7 @@ class DiscriminatorConfig(EpochConfig):
     a user the one with the highest score; drns: one of them at random, in proportion to exp(score)."""
     candidates: int = Field(default=10, ge=1, le=1000)
     """Items that dns and drns choose from."""
-    epochs: int = Field(default=90, ge=0, le=100_000)
+    epochs: int = Field(default=60, ge=0, le=100_000)
     """Passes over the positives."""
     batch_size: int = Field(default=256, ge=1, le=1_000_000)
     """Positives per step."""
@@ -61,8 +66,7 @@ class DiscriminatorConfig(EpochConfig):
     ninths."""
     regularization: Annotated[float, Field(ge=0, le=1e6)] | None = None
     """L2 on the embeddings of sampled pairs, relative to the weight of a positive. None: c / sqrt(positives per user)
-    with c = 0.65, rising to 0.9 with `dim` for the PU risk, which is near the best on validation data of ML-100k,
-    ML-1M and Yelp: sparser data and more dimensions need more of it."""
+    with c = 0.65: the sparser the data, the more."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Deviation of the random start of the embeddings."""
     epsilon: float = Field(default=1e-8, gt=0, le=1)
@@ -71,25 +75,14 @@ class DiscriminatorConfig(EpochConfig):
     """cpu: compiled kernels; torch: autograd, any scorer, GPU. auto: cpu if it has the scorer."""
 
     search_space: ClassVar[SearchSpace] = {
-        "dim": Ints(4, 64, start=lambda positives: pu_dim(positives.shape[0])),
+        "dim": DIM,
         "epochs": Ints(20, 200),
         "learning_rate": Floats(0.002, 0.05),
-        "regularization": Floats(0.01, 0.6, start=lambda positives: usual_regularization(positives)),
+        "regularization": Floats(0.01, 0.6, start=lambda positives: shrinking(_L2, positives)),
         "batch_size": Ints(64, 1024),
-        "prior": Floats(1e-6, 1e-2),
-        "unlabeled_ratio": Floats(1, 12),
+        "prior": Floats(0.0005, 0.5, start=observed_share),
+        "unlabeled_ratio": Floats(1, 20),
     }
-
-
-def usual_regularization(positives: Csr, dim: int | None = None) -> float:
-    """L2, if nobody says. With few dimensions the narrowness itself regularizes."""
-    share = 1 - math.exp(-max(0, (dim or 5) - 5) / 16)
-    return shrinking(0.65 + 0.27 * share, positives)
-
-
-def pu_dim(n_users: int) -> int:
-    """How wide embeddings are for the PU risk, which gains little from more than 16."""
-    return min(16, usual_dim(n_users))
 
 
 _SCORER_PARTS: dict[str, dict[str, Part]] = {
@@ -111,7 +104,6 @@ _SCORER_PARTS: dict[str, dict[str, Part]] = {
 class DiscriminatorModel(EpochModel):
     """Base of GMF, PUGMF and PURE."""
 
-    risk: ClassVar[Literal["pu", "nnpu", "pn"]] = "pu"
     config: DiscriminatorConfig
 
     def __init__(self, config: Config | None = None, *, scorer_module: Any = None, **settings: Any) -> None:
@@ -134,6 +126,7 @@ class DiscriminatorModel(EpochModel):
             scorer=config.scorer,
             risk=self._risk(),
             prior=self._prior(positives),
+            observed=self._observed(positives),
             unlabeled=config.unlabeled,
             negatives=config.negatives,
             candidates=config.candidates,
@@ -146,26 +139,25 @@ class DiscriminatorModel(EpochModel):
         )
 
     def _dim(self, positives: Csr) -> int:
-        usual = usual_dim if self.risk == "pn" else pu_dim
-        return usual(positives.shape[0]) if self.config.dim is None else self.config.dim
+        return usual_dim(positives.shape[0]) if self.config.dim is None else self.config.dim
 
     def _prior(self, positives: Csr) -> float:
         return observed_share(positives) if self.config.prior is None else self.config.prior
 
+    def _observed(self, positives: Csr) -> float:
+        """The share of observed pairs that the unlabeled part of the risk counts besides the pairs drawn."""
+        return 0.0
+
     def _unlabeled_per_epoch(self, positives: Csr) -> int:
-        """C negatives per positive for the PN risk; for the PU risk, as many as the bound asks for in their place."""
-        if self.risk == "pn":
-            return math.ceil(self.config.unlabeled_ratio * len(positives))
-        return unlabeled_needed(len(positives), self._prior(positives), self.config.unlabeled_ratio)
+        return math.ceil(self.config.unlabeled_ratio * len(positives))
 
     def _regularization(self, positives: Csr) -> float:
-        if self.config.regularization is not None:
-            return self.config.regularization
-        # The PN risk holds large scores back by itself; the linear positive term of the PU risk does not.
-        return usual_regularization(positives, None if self.risk == "pn" else self._dim(positives))
+        given = self.config.regularization
+        return shrinking(_L2, positives) if given is None else given
 
-    def _risk(self) -> Literal["pu", "nnpu", "pn"]:
-        return self.risk
+    @abstractmethod
+    def _risk(self) -> Kind:
+        """PN, PU or non-negative PU."""
 
     def _generator_settings(self) -> dict[str, Any]:
         return {}
@@ -203,6 +195,10 @@ class DiscriminatorModel(EpochModel):
     # ------------------------------------------------------------------ scoring
 
     def factors(self) -> Factors | None:
+        return self._embeddings()
+
+    def _embeddings(self) -> Factors | None:
+        """phi as a dot product, up to a constant for each user, if it is one."""
         params = self._params
         users, items = params["user"], params["item"]
         if self._has_own_scorer():
@@ -216,7 +212,7 @@ class DiscriminatorModel(EpochModel):
         return Factors(np.ascontiguousarray(users), items, params.get("item_bias"))
 
     def _score(self, user_idx: I64) -> F32:
-        parts = self.factors()
+        parts = self._embeddings()
         if parts is None:
             own = self._has_own_scorer()
             return self._own_scores(user_idx) if own else _mlp_scores(self._params, user_idx)
@@ -232,10 +228,9 @@ class DiscriminatorModel(EpochModel):
     def _folding(self) -> Folding | None:
         """The risk that the model was trained with; `nnpu` as `pu`, from which it differs for overfitted models, and
         hard negatives as uniform ones."""
-        parts, p = self.factors(), self._params
+        parts, p = self._embeddings(), self._params
         if parts is None:
             return None
-        prior, is_pn = self._prior(self.seen), self.risk == "pn"
         n, n_items = len(self.seen), len(self.items)
         draw = np.full(n_items, 1 / n_items)
         if self.config.unlabeled == "popularity":
@@ -246,7 +241,8 @@ class DiscriminatorModel(EpochModel):
                 return 1.0  # as many draws as the person has positives, relative to all
             return (n_items - n_own) / n_own * n / max(len(self.users) * n_items - n, 1)
 
-        risk = Risk((1 - prior) / prior if is_pn else 1 / prior, float(is_pn), self._regularization(self.seen), kappa)
+        weights = self._settings(self.seen).logistic
+        risk = Risk(weights.unlabeled, weights.own, self._regularization(self.seen), kappa)
         some = np.linspace(0, len(self.users) - 1, min(len(self.users), 256)).astype(np.int64)
         offset = p["bias"][0] + (0 if parts.item_bias is None else parts.item_bias) + np.zeros(n_items, np.float32)
         return LogisticFolding(
