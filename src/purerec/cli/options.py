@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DataArg = Annotated[str, typer.Argument(metavar="DATA", help="A name from `purerec data list`, or a path.")]
 SplitOpt = Annotated[
     str,
-    typer.Option("--split", help="auto, u1 to u5, ratio, leave_n_out or temporal.", rich_help_panel="Split"),
+    typer.Option("--split", help="auto, u1 to u5, given, ratio, leave_n_out or temporal.", rich_help_panel="Split"),
 ]
 SetOpt = Annotated[
     list[str] | None,

@@ -1,5 +1,5 @@
-"""From files and tables to Interactions: CSV, TSV, `.dat`, `.inter`, `.rating`, Parquet, gzip; pandas, polars,
-Arrow, scipy.
+"""From files and tables to Interactions: CSV, TSV, `.dat`, `.inter`, `.rating`, adjacency lists, Parquet, gzip;
+pandas, polars, Arrow, scipy.
 
 The fast path hands the file to polars with the types that its first lines suggest. Whatever polars refuses, and
 whatever it would accept but change (an id such as 007), is read again as text, where every value can be checked
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from purerec.data.adjacency import adjacency_rows, is_adjacency
 from purerec.data.contents import Content, check_file, content_of, reason, shown
 from purerec.data.delimited import POLARS_ERRORS, polars_csv, text_rows
 from purerec.data.interactions import Interactions
@@ -44,6 +45,9 @@ def read(
     name: str | None = None,
 ) -> Interactions:
     """Read interactions from a path, a pandas/polars/Arrow table or a scipy sparse matrix.
+
+    A text file is a table, or has a user and all items of that user on each line (`purerec.data.adjacency`); which of
+    the two is recognised.
 
     Columns are found by their names (user, user_id, uid, customer, ...; item, movieId, sku, ...) or, without a
     header, by position: user, item, rating, timestamp. Name them to overrule that. `positive_rating` says from
@@ -110,8 +114,13 @@ def _read_text(
 ) -> Interactions:
     where = shown(path)
     content = content_of(path, encoding)
+    sample = content.sample(where)
+    may_be_lists = delimiter in (None, " ") and not header and not any(c is not None for c in columns.values())
+    if may_be_lists and is_adjacency(sample):
+        pairs, lines = adjacency_rows(content, where)
+        return checked(_with_integer_ids(pairs), where=where, name=name, row_number=lambda at: int(lines[at]))
     layout = sniff(
-        content.sample(where),
+        sample,
         where=where,
         suffix=_suffix(path),
         delimiter=delimiter,
