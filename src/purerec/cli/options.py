@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from purerec.evaluation.protocols import Protocol
 
 DataArg = Annotated[str, typer.Argument(metavar="DATA", help="A name from `purerec data list`, or a path.")]
+FolderArg = Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `purerec fit`.")]
 SplitOpt = Annotated[
     str,
     typer.Option("--split", help="auto, u1 to u5, given, ratio, leave_n_out or temporal.", rich_help_panel="Split"),
