@@ -10,6 +10,7 @@ from purerec.cli.groups import HoldingOut, Reading
 from purerec.cli.options import (
     DataArg,
     JsonOpt,
+    MetricsOpt,
     PoolOpt,
     ProtocolOpt,
     SetOpt,
@@ -28,7 +29,10 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option("--against", help="Model that the others are tested against.")
     ] = None,
-    metric: Annotated[str, typer.Option("--metric", help="Metric of the significance test.")] = "P@5",
+    metrics: MetricsOpt = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="The one that decides: tested, and named in the advice.")
+    ] = None,
     set_: SetOpt = None,
     settings: SettingsOpt = None,
     tuned: Annotated[
@@ -49,9 +53,10 @@ def compare(
     Examples:
       purerec compare ml-100k --split u1 --models all --seeds 5
       purerec compare clicks.csv --models pure,ease,bpr --set dim=64
+      purerec compare clicks.csv --metrics Recall@20,NDCG@20 --metric NDCG@20
     """
     from purerec.data.catalog import cache_folder
-    from purerec.evaluation.metrics import parse_of_ranks
+    from purerec.evaluation.choosing import check_choice
     from purerec.experiments.run import Plan, RunStore, compare_models
     from purerec.models.registry import REGISTRY
     from purerec.tuning.settings_file import check_searched, chosen_file, settings_from
@@ -59,7 +64,7 @@ def compare(
     named = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
     set_for = settings_of_each(list(dict.fromkeys(named)), set_)
     kind = protocol_of(protocol)
-    parse_of_ranks(metric)
+    check_choice(metrics, metric, kind)
     log = reading.load(data)
     parts = holding_out.split(log, split)
     store = RunStore(cache_folder() / "runs" / parts.full_train.fingerprint[:16])
@@ -77,6 +82,7 @@ def compare(
         plans,
         seeds=seeds,
         baseline=baseline,
+        metrics=metrics,
         metric=metric,
         protocol=kind,
         pool=pool,

@@ -12,6 +12,7 @@ from purerec.cli.options import (
     DataArg,
     JsonOpt,
     MemoryOpt,
+    MetricsOpt,
     PoolOpt,
     ProtocolOpt,
     SeedOpt,
@@ -33,6 +34,7 @@ def evaluate(
     settings: SettingsOpt = None,
     split: SplitOpt = "auto",
     holding_out: HoldingOut = HoldingOut(),
+    metrics: MetricsOpt = None,
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
     seed: SeedOpt = 0,
@@ -44,8 +46,10 @@ def evaluate(
 
     Examples:
       purerec evaluate ml-100k --split u1 --model itempop
+      purerec evaluate ml-100k --model itempop --metrics Recall@20,NDCG@20
       purerec evaluate clicks.csv --model itempop --split temporal --json result.json
     """
+    from purerec.evaluation.choosing import check_choice
     from purerec.experiments import run
     from purerec.models.registry import load_model, make_model
     from purerec.paper.printed import paper_row
@@ -56,11 +60,12 @@ def evaluate(
         raise ConfigError("give either --model NAME or --from DIR")
     if from_ is not None and (set_ or settings):
         raise ConfigError("--set and --settings go with --model; a fitted model keeps its settings")
+    kind = protocol_of(protocol)
+    check_choice(metrics, None, kind)
     if from_ is not None:
         chosen = load_model(from_)
     else:
         chosen = make_model(cast(str, model), **settings_of(set_, settings, model))
-    kind = protocol_of(protocol)
     log = reading.load(data)
     parts = holding_out.split(log, split)
     if settings is not None:
@@ -70,6 +75,7 @@ def evaluate(
         chosen,
         seed=seed,
         protocol=kind,
+        metrics=metrics,
         options=Run(progress=console.err.is_terminal),
         pool=pool,
         memory_mb=memory_mb,

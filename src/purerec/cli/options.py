@@ -34,6 +34,10 @@ ProtocolOpt = Annotated[
     str,
     typer.Option("--protocol", help="exact, sampled or as_published (defective, for explaining tables 3 and 4)."),
 ]
+MetricsOpt = Annotated[
+    str | None,
+    typer.Option("--metrics", metavar="NAME,NAME", help="What to measure, such as Recall@20,NDCG@20,MRR."),
+]
 SeedOpt = Annotated[int, typer.Option("--seed", help="Seed of the model and of ties in the ranking.")]
 PoolOpt = Annotated[int, typer.Option("--pool", help="Candidates per user in the sampled protocol.")]
 MemoryOpt = Annotated[float, typer.Option("--memory-mb", help="Memory for scores during evaluation.")]

@@ -39,7 +39,7 @@ def tune(
         int | None, typer.Option("--trials", help="Settings to try, for each model; 30 if no time is given.", min=1)
     ] = None,
     minutes: Annotated[float | None, typer.Option("--minutes", help="Time to search, for each model.")] = None,
-    metric: Annotated[str, typer.Option("--metric", help="What settings are chosen by.")] = "P@5",
+    metric: Annotated[str | None, typer.Option("--metric", help="What settings are chosen by.")] = None,
     folds: Annotated[int, typer.Option("--folds", help="Validation folds to search on.", min=1)] = 2,
     fresh: Annotated[int, typer.Option("--fresh", help="Fresh folds to check the best on.", min=1)] = 3,
     set_: SetOpt = None,
@@ -66,6 +66,7 @@ def tune(
       purerec tune ml-100k --split u1 --models all --minutes 2 --set dim=5 --out tuned.toml
       purerec evaluate clicks.csv --model pure --settings tuned.toml
     """
+    from purerec.evaluation.choosing import check_choice, deciding_metric
     from purerec.tuning.objective import Task
     from purerec.tuning.search import Budget
     from purerec.tuning.search import tune as search
@@ -79,7 +80,9 @@ def tune(
     also = read_settings(settings) if settings is not None else {}
     budget = Budget(trials, minutes)
     kind = protocol_of(protocol)
+    check_choice(None, metric, kind)
     log = reading.load(data)
+    metric = metric or deciding_metric(log.name)
     parts = holding_out.split(log, split)
     if settings is not None:
         check_searched(settings, log, parts, console.warn)

@@ -233,6 +233,7 @@ CATALOG: dict[str, Entry] = {
         ),
         positive_rating=None,
         split_how="given",
+        metrics=("Recall@20", "NDCG@20", "P@5", "NDCG@5", "MAP", "MRR"),
     ),
     "world": Entry(
         name="world",

@@ -120,6 +120,8 @@ class Entry:
     """Rows with at least this rating are positives, where there are ratings."""
     split_how: SplitHow = "leave_n_out"
     split_n: int | None = None
+    metrics: tuple[str, ...] = ()
+    """What published results for this data are in, the deciding one first; empty: the usual metrics"""
 
     def file(self, name: str) -> File:
         return next(f for layout in self.layouts for f in layout.files if f.name == name)
