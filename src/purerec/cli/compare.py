@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from purerec.cli.groups import HoldingOut, Reading
+from purerec.cli.groups import Parts, Reading
 from purerec.cli.options import (
-    DataArg,
+    DataOpt,
     JsonOpt,
     MetricsOpt,
     PoolOpt,
@@ -23,7 +23,7 @@ from purerec.output import console
 
 
 def compare(
-    data: DataArg,
+    data: DataOpt = None,
     models: Annotated[str, typer.Option("--models", help="Names, separated by commas, or all.")] = "all",
     seeds: Annotated[int, typer.Option("--seeds", help="Runs of each model, with seeds 0, 1, ...", min=1)] = 5,
     baseline: Annotated[
@@ -39,7 +39,7 @@ def compare(
         bool, typer.Option("--tuned", help="With the settings that were found for the paper's data sets.")
     ] = False,
     split: SplitOpt = "auto",
-    holding_out: HoldingOut = HoldingOut(),
+    given: Parts = Parts(),
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted comparison.")] = False,
@@ -54,6 +54,7 @@ def compare(
       purerec compare ml-100k --split u1 --models all --seeds 5
       purerec compare clicks.csv --models pure,ease,bpr --set dim=64
       purerec compare clicks.csv --metrics Recall@20,NDCG@20 --metric NDCG@20
+      purerec compare --train train.csv --test test.csv --models itempop,ease
     """
     from purerec.data.catalog import cache_folder
     from purerec.evaluation.choosing import check_choice
@@ -65,8 +66,8 @@ def compare(
     set_for = settings_of_each(list(dict.fromkeys(named)), set_)
     kind = protocol_of(protocol)
     check_choice(metrics, metric, kind)
-    log = reading.load(data)
-    parts = holding_out.split(log, split)
+    given.check(data, split)
+    log, parts = given.load(data, split, reading)
     store = RunStore(cache_folder() / "runs" / parts.full_train.fingerprint[:16])
     if not resume:
         store.clear()

@@ -7,9 +7,9 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from purerec.cli.groups import HoldingOut, Reading
+from purerec.cli.groups import Parts, Reading
 from purerec.cli.options import (
-    DataArg,
+    DataOpt,
     JsonOpt,
     MemoryOpt,
     MetricsOpt,
@@ -27,13 +27,13 @@ from purerec.output import console
 
 
 def evaluate(
-    data: DataArg,
+    data: DataOpt = None,
     model: Annotated[str | None, typer.Option("--model", help="See `purerec models`.")] = None,
     from_: Annotated[Path | None, typer.Option("--from", help="A folder written by `purerec fit`.")] = None,
     set_: SetOpt = None,
     settings: SettingsOpt = None,
     split: SplitOpt = "auto",
-    holding_out: HoldingOut = HoldingOut(),
+    given: Parts = Parts(),
     metrics: MetricsOpt = None,
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
@@ -44,10 +44,13 @@ def evaluate(
 ) -> None:
     """Fit a model on the train part and score it on the test part; or score a fitted one.
 
+    The parts come from a split of DATA, or from files: --train, --test and, to be fitted on too, --valid.
+
     Examples:
       purerec evaluate ml-100k --split u1 --model itempop
       purerec evaluate ml-100k --model itempop --metrics Recall@20,NDCG@20
       purerec evaluate clicks.csv --model itempop --split temporal --json result.json
+      purerec evaluate --train train.csv --test test.csv --model itempop
     """
     from purerec.evaluation.choosing import check_choice
     from purerec.experiments import run
@@ -62,12 +65,12 @@ def evaluate(
         raise ConfigError("--set and --settings go with --model; a fitted model keeps its settings")
     kind = protocol_of(protocol)
     check_choice(metrics, None, kind)
+    given.check(data, split)
     if from_ is not None:
         chosen = load_model(from_)
     else:
         chosen = make_model(cast(str, model), **settings_of(set_, settings, model))
-    log = reading.load(data)
-    parts = holding_out.split(log, split)
+    log, parts = given.load(data, split, reading)
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
     result = run.run(

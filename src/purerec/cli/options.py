@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from purerec.evaluation.protocols import Protocol
 
 DataArg = Annotated[str, typer.Argument(metavar="DATA", help="A name from `purerec data list`, or a path.")]
+DataOpt = Annotated[
+    str | None, typer.Argument(metavar="DATA", help="A name from `purerec data list`, or a path.", show_default=False)
+]
 FolderArg = Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `purerec fit`.")]
 SplitOpt = Annotated[
     str,

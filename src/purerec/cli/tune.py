@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from purerec import __version__
-from purerec.cli.groups import HoldingOut, Reading, as_given
+from purerec.cli.groups import Parts, Reading, as_given
 from purerec.cli.options import (
-    DataArg,
+    DataOpt,
     JsonOpt,
     PoolOpt,
     ProtocolOpt,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 def tune(
-    data: DataArg,
     model: Annotated[str, typer.Option("--model", "--models", help="Names, separated by commas, or all.")],
+    data: DataOpt = None,
     trials: Annotated[
         int | None, typer.Option("--trials", help="Settings to try, for each model; 30 if no time is given.", min=1)
     ] = None,
@@ -53,13 +53,15 @@ def tune(
     out: Annotated[Path | None, typer.Option("--out", help="Settings file to write (TOML).")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the search, the folds and the fits.")] = 0,
     split: SplitOpt = "auto",
-    holding_out: HoldingOut = HoldingOut(),
+    given: Parts = Parts(),
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
     json: JsonOpt = None,
     reading: Reading = Reading(),
 ) -> None:
     """Search for the settings of a model, on validation folds of the train part; the test part is not looked at.
+
+    With --train and --test files, folds are made of the train file and, if there is one, the --valid file.
 
     Examples:
       purerec tune clicks.csv --model pure --trials 40 --out tuned.toml
@@ -81,9 +83,9 @@ def tune(
     budget = Budget(trials, minutes)
     kind = protocol_of(protocol)
     check_choice(None, metric, kind)
-    log = reading.load(data)
+    given.check(data, split)
+    log, parts = given.load(data, split, reading)
     metric = metric or deciding_metric(log.name)
-    parts = holding_out.split(log, split)
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
     task = Task(parts.full_train, parts.made, metric, kind, pool, folds, fresh, seed)
@@ -135,10 +137,10 @@ def tune(
         _summary(found)
     if out is not None:
         console.say(f"settings written to {out}")
-        same = ["--split", split, *as_given(holding_out), *as_given(reading)]
+        same = [*([] if data is None else [data, "--split", split]), *as_given(given), *as_given(reading)]
         if kind != "exact":
             same += ["--protocol", kind, "--pool", str(pool)]
-        console.note(f"next: {command('evaluate', data, '--model', next(iter(found)), '--settings', out, *same)}")
+        console.note(f"next: {command('evaluate', *same, '--model', next(iter(found)), '--settings', out)}")
 
 
 def _names(text: str) -> list[str]:

@@ -4,7 +4,7 @@
     readers, validation              files and tables; their rows checked, as Interactions
     vocabulary, interactions, indices    ids and their indices; the log; the door for indices
     datasets, download, locate, catalog  what a data set consists of; its files fetched and found; data sets by name
-    splits, sharing, folds           parts of a log; logs with the same ids; validation folds of its train part
+    splits, given, sharing, folds    parts of a log; parts from elsewhere; logs with the same ids; validation folds of its train part
     synthetic, synthetic_kernels     a world whose truth is known
 
 May import errors, rng and jit."""

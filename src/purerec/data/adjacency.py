@@ -24,14 +24,18 @@ _OTHER_SEPARATORS = re.compile(r'::|[\t,;|"]')
 _FRACTION = re.compile(r"[+-]?\d*\.\d*$")
 
 
-def is_adjacency(sample: str) -> bool:
-    """Whether the first lines of a file are lists of ids, and cannot be rows of a table."""
+def is_adjacency(sample: str, *, equally_long: bool = False) -> bool:
+    """Whether the first lines of a file are lists of ids, and cannot be rows of a table.
+
+    `equally_long`: also if they could be, as all lines have the same number of fields.
+    """
     lines = [line for line in text_lines(sample, most=200) if line.strip(BLANK)]
     if not lines or any(_OTHER_SEPARATORS.search(line) for line in lines):
         return False
     rows = [line.split() for line in lines]
-    lengths, users = {len(row) for row in rows}, {row[0] for row in rows}
-    return len(lengths) > 1 and len(users) == len(rows) and all(_is_id(cell) for row in rows for cell in row)
+    if not equally_long and len({len(row) for row in rows}) == 1:
+        return False
+    return len({row[0] for row in rows}) == len(rows) and all(_is_id(cell) for row in rows for cell in row)
 
 
 def _is_id(cell: str) -> bool:

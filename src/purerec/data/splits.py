@@ -23,7 +23,7 @@ from purerec.types import Mask
 
 Method = Literal["official", "given", "ratio", "leave_n_out", "temporal"]
 On = Literal["all", "positives"]
-_UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _PUBLISHED_PARTS = {"gowalla": (810_128, 217_242)}
 """Data sets that come with a test part: rows of the train part, and of the test part behind it"""
 
@@ -82,7 +82,15 @@ class Split:
             sizes += f", valid {len(self.valid):,}"
         method = self.made.get("method", "given")
         detail = f"{method} ({settings})" if settings else method
-        return f"{detail}, seed {self.made.get('seed')}: {sizes}, test {len(self.test):,}"
+        new = self.made.get("new_in_test", {})
+        counts = [_counted(new[what], what) for what in ("users", "items") if new.get(what)]
+        note = f" ({' and '.join(counts)} not in train)" if counts else ""
+        seed = "" if self.made.get("seed") is None else f", seed {self.made['seed']}"
+        return f"{detail}{seed}: {sizes}, test {len(self.test):,}{note}"
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what.removesuffix('s') if n == 1 else what}"
 
 
 def split(
@@ -225,7 +233,7 @@ def _is_number(value: Any, *, whole: bool = False) -> bool:
 
 def _remedy(log: Interactions, how: str, what: str, at: str | float | None) -> str:
     if at is not None and log.timestamp is not None:
-        per_second = _UNITS_PER_SECOND[log.time_unit]
+        per_second = UNITS_PER_SECOND[log.time_unit]
         first, last = (_date(int(time) // per_second) for time in (log.timestamp.min(), log.timestamp.max()))
         return f"at={at!r} is {'after' if what == 'test' else 'before'} all of the data, from {first} to {last}"
     if how == "leave_n_out":
@@ -318,7 +326,7 @@ def _time_point(at: str | float, log: Interactions) -> int:
             raise ValueError
         else:
             seconds = float(at)
-        return round(seconds * _UNITS_PER_SECOND[log.time_unit])
+        return round(seconds * UNITS_PER_SECOND[log.time_unit])
     except (ValueError, TypeError, OverflowError):
         raise SplitError(f"at={at!r} is neither a date such as 2024-05-01 nor seconds since 1970") from None
 
