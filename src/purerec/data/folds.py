@@ -23,9 +23,9 @@ from purerec.types import I64
 def folds(train: Interactions, made: Mapping[str, Any], n: int, *, seed: int = 0) -> list[Split]:
     """`n` folds of a train part, its rows held out in the way that `made` (of `Split.made`) tells of the test part.
 
-    ratio, official    a random share of the rows
-    leave_n_out        n random rows of each user who has more
-    temporal           the latest rows; of what is left, again the latest; and so on, back in time
+    ratio, official, given    a random share of the rows
+    leave_n_out               n random rows of each user who has more
+    temporal                  the latest rows; of what is left, again the latest; and so on, back in time
 
     Of rows and of a user's rows those come first that were held out least often.
     """

@@ -72,7 +72,7 @@ def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: b
             return found
     with contextlib.suppress(Unusable):  # titles that are damaged and cannot be replaced are no reason to fail
         return _find(cache, entry, whole=False)
-    files = " and ".join(f.name for f in (entry.layouts[0].ratings, *entry.layouts[0].titles[:1]))
+    files = " and ".join(f.name for f in (*entry.layouts[0].interactions, *entry.layouts[0].titles[:1]))
     raise FetchError(
         f"'{entry.name}' could not be had; tried {'; '.join(f'({n}) {t}' for n, t in enumerate(tried, 1))}. "
         f"Get {files} from {entry.homepage} by hand and put it into {cache}, "
@@ -101,7 +101,8 @@ def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) 
 
 
 def is_present(folder: Path, layout: Layout) -> bool:
-    return os.path.isfile(folder / layout.ratings.name)  # pathlib's raises where a folder may not be looked into
+    # pathlib's raises where a folder may not be looked into
+    return all(os.path.isfile(folder / file.name) for file in layout.interactions)
 
 
 def _find(folder: Path, entry: Entry, *, whole: bool) -> Found:
@@ -111,13 +112,15 @@ def _find(folder: Path, entry: Entry, *, whole: bool) -> Found:
         if not is_present(folder, layout):
             continue
         try:
-            verify(folder / layout.ratings.name, layout.ratings)
+            for file in layout.interactions:
+                verify(folder / file.name, file)
             return Found(folder, layout, _find_titles(folder, layout, whole=whole))
         except Unusable as reason:
             reasons.append(str(reason))
     if reasons:
         raise Unusable("; ".join(reasons))
-    raise Unusable(f"{folder} has no {' or '.join(layout.ratings.name for layout in entry.layouts)}")
+    wanted = (" and ".join(file.name for file in layout.interactions) for layout in entry.layouts)
+    raise Unusable(f"{folder} has no {' or '.join(wanted)}")
 
 
 def _find_titles(folder: Path, layout: Layout, *, whole: bool) -> File | None:

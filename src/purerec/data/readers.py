@@ -1,5 +1,5 @@
-"""From files and tables to Interactions: CSV, TSV, `.dat`, `.inter`, `.rating`, Parquet, gzip; pandas, polars,
-Arrow, scipy.
+"""From files and tables to Interactions: CSV, TSV, `.dat`, `.inter`, `.rating`, adjacency lists, Parquet, gzip;
+pandas, polars, Arrow, scipy.
 
 The fast path hands the file to polars with the types that its first lines suggest. Whatever polars refuses, and
 whatever it would accept but change (an id such as 007), is read again as text, where every value can be checked
@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from purerec.data.adjacency import adjacency_rows, is_adjacency
 from purerec.data.contents import Content, check_file, content_of, reason, shown
 from purerec.data.delimited import POLARS_ERRORS, polars_csv, text_rows
 from purerec.data.interactions import Interactions
-from purerec.data.sniffing import CANONICAL_INTEGER, Layout, Role, find_roles, sniff
+from purerec.data.sniffing import CANONICAL_INTEGER, ROLES, Layout, Role, find_roles, sniff
 from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
 
@@ -41,9 +42,13 @@ def read(
     header: bool | None = None,
     encoding: str = "utf-8",
     positive_rating: float | None = None,
+    lists: bool | None = None,
     name: str | None = None,
 ) -> Interactions:
     """Read interactions from a path, a pandas/polars/Arrow table or a scipy sparse matrix.
+
+    A text file is a table, or has a user and all items of that user on each line (`purerec.data.adjacency`); which of
+    the two is recognised unless `lists` tells.
 
     Columns are found by their names (user, user_id, uid, customer, ...; item, movieId, sku, ...) or, without a
     header, by position: user, item, rating, timestamp. Name them to overrule that. `positive_rating` says from
@@ -55,7 +60,7 @@ def read(
         if _suffix(path) in _PARQUET:
             data = checked(_read_parquet(path, columns), where=shown(path), name=name or _stem(path))
         else:
-            data = _read_text(path, columns, name or _stem(path), delimiter, header, encoding)
+            data = _read_text(path, columns, name or _stem(path), delimiter, header, encoding, lists)
     else:
         where = name or "table"
         data = checked(_from_object(source, columns, where), where=where, name=name or "data")
@@ -92,6 +97,24 @@ def read_labels(
 # ---------------------------------------------------------------------- files
 
 
+def is_list_file(
+    source: str | os.PathLike[str], *, encoding: str = "utf-8", equally_long: bool = False, **options: Any
+) -> bool:
+    """Whether `read`, with these options, takes a file for one with a user and the items of that user on each line.
+
+    `equally_long`: also if all lines have the same number of fields, so that it may be a table.
+    """
+    path = Path(os.fsdecode(source))
+    if options.get("lists") is not None or _tells_a_table(**options) or _suffix(path) in _PARQUET:
+        return bool(options.get("lists"))
+    return is_adjacency(content_of(path, encoding).sample(shown(path)), equally_long=equally_long)
+
+
+def _tells_a_table(*, delimiter: str | None = None, header: bool | None = None, **columns: Any) -> bool:
+    named = any(columns.get(role) is not None for role in ROLES)
+    return delimiter not in (None, " ") or bool(header) or named
+
+
 def _stem(path: Path) -> str:
     return shown(path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name)
 
@@ -106,12 +129,24 @@ def _is_utf8(path: Path) -> bool:
 
 
 def _read_text(
-    path: Path, columns: Columns, name: str, delimiter: str | None, header: bool | None, encoding: str
+    path: Path,
+    columns: Columns,
+    name: str,
+    delimiter: str | None,
+    header: bool | None,
+    encoding: str,
+    lists: bool | None,
 ) -> Interactions:
     where = shown(path)
     content = content_of(path, encoding)
+    sample = content.sample(where)
+    if lists is None:
+        lists = not _tells_a_table(delimiter=delimiter, header=header, **columns) and is_adjacency(sample)
+    if lists:
+        pairs, lines = adjacency_rows(content, where)
+        return checked(_with_integer_ids(pairs), where=where, name=name, row_number=lambda at: int(lines[at]))
     layout = sniff(
-        content.sample(where),
+        sample,
         where=where,
         suffix=_suffix(path),
         delimiter=delimiter,

@@ -7,7 +7,7 @@ way. The three parts share vocabularies and have no pair in common, which is che
 from __future__ import annotations
 
 import re
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -16,13 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.data.interactions import Csr, Interactions
+from purerec.data.sharing import join
 from purerec.errors import SplitError
 from purerec.rng import named_rng
 from purerec.types import Mask
 
-Method = Literal["official", "ratio", "leave_n_out", "temporal"]
+Method = Literal["official", "given", "ratio", "leave_n_out", "temporal"]
 On = Literal["all", "positives"]
-_UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_PUBLISHED_PARTS = {"gowalla": (810_128, 217_242)}
+"""Data sets that come with a test part: rows of the train part, and of the test part behind it"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +69,8 @@ class Split:
         parameters = self.made.get("parameters", {})
         if self.made.get("method") == "official":
             return f"u{parameters['fold']}"
+        if self.made.get("method") == "given":
+            return "given"
         settings = {**parameters, "seed": self.made.get("seed")}
         return " ".join([self.made.get("method", "given"), *(f"{k}={v}" for k, v in settings.items())])
 
@@ -77,7 +82,15 @@ class Split:
             sizes += f", valid {len(self.valid):,}"
         method = self.made.get("method", "given")
         detail = f"{method} ({settings})" if settings else method
-        return f"{detail}, seed {self.made.get('seed')}: {sizes}, test {len(self.test):,}"
+        new = self.made.get("new_in_test", {})
+        counts = [_counted(new[what], what) for what in ("users", "items") if new.get(what)]
+        note = f" ({' and '.join(counts)} not in train)" if counts else ""
+        seed = "" if self.made.get("seed") is None else f", seed {self.made['seed']}"
+        return f"{detail}{seed}: {sizes}, test {len(self.test):,}{note}"
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what.removesuffix('s') if n == 1 else what}"
 
 
 def split(
@@ -95,6 +108,7 @@ def split(
     """Split a log into train, validation and test.
 
     how      official     ML-100k's u1 to u5 by row order (`fold`; also how="u1")
+             given        the train and test parts that Gowalla is published with
              ratio        a random share `test` (0.2) of the rows
              leave_n_out  `n` random rows of each user (users with n rows or fewer stay in train)
              temporal     rows from the time `at` on (a date or seconds), or the latest share `test`,
@@ -153,11 +167,24 @@ def _resolve(data: Interactions, how: str, fold: int | None) -> tuple[str, int |
                 f"the official split goes by ML-100k's 100,000 rows, and '{data.name}' has {len(data):,}; "
                 "use ratio, leave_n_out or temporal"
             )
+    if how == "auto" and _published_test_rows(data):
+        how = "given"
+    if how == "given" and not _published_test_rows(data):
+        raise SplitError(
+            f"'{data.name}' was not published in train and test parts, as {', '.join(_PUBLISHED_PARTS)} was; "
+            "use ratio, leave_n_out or temporal"
+        )
     return how.replace("-", "_"), fold
 
 
 def _is_ml_100k(data: Interactions) -> bool:
     return data.name == "ml-100k" and len(data) == 100_000
+
+
+def _published_test_rows(data: Interactions) -> int:
+    """How many of the last rows are the test part that the data was published with."""
+    train, test = _PUBLISHED_PARTS.get(data.name, (0, 0))
+    return test if len(data) == train + test else 0
 
 
 def _default_for(data: Interactions, n: int | None) -> tuple[str, int | None]:
@@ -173,6 +200,7 @@ def _check_parameters(
 ) -> None:
     used = {
         "official": {"fold"},
+        "given": set(),
         "ratio": {"test"},
         "leave_n_out": {"n"},
         "temporal": {"test", "n", "at"},
@@ -180,7 +208,8 @@ def _check_parameters(
     given = {k for k, v in {"fold": fold, "test": test, "n": n, "at": at}.items() if v is not None}
     if given - used:
         raise SplitError(
-            f"the {how} split does not use {', '.join(sorted(given - used))}; it uses {', '.join(sorted(used))}"
+            f"the {how} split does not use {', '.join(sorted(given - used))}; "
+            f"it uses {', '.join(sorted(used)) or 'none of these'}"
         )
     if how == "temporal" and len(given) > 1:
         raise SplitError(f"the temporal split takes one of at, test and n, not {' and '.join(sorted(given))}")
@@ -204,7 +233,7 @@ def _is_number(value: Any, *, whole: bool = False) -> bool:
 
 def _remedy(log: Interactions, how: str, what: str, at: str | float | None) -> str:
     if at is not None and log.timestamp is not None:
-        per_second = _UNITS_PER_SECOND[log.time_unit]
+        per_second = UNITS_PER_SECOND[log.time_unit]
         first, last = (_date(int(time) // per_second) for time in (log.timestamp.min(), log.timestamp.max()))
         return f"at={at!r} is {'after' if what == 'test' else 'before'} all of the data, from {first} to {last}"
     if how == "leave_n_out":
@@ -242,7 +271,10 @@ class _Picker:
         if self.how == "official" and not of_train:
             assert self.fold is not None
             return _mask(len(eligible), np.arange(20_000 * (self.fold - 1), 20_000 * self.fold))
-        if self.how in ("official", "ratio"):
+        if self.how == "given" and not of_train:
+            n_test = _published_test_rows(self.log)
+            return _mask(len(eligible), np.arange(len(eligible) - n_test, len(eligible)))
+        if self.how in ("official", "given", "ratio"):
             share = self.test_share if self.test_share is not None else 0.2
             n = round(share * len(rows))
             # The rows with the n smallest of as many random numbers: a tenth of the cost of shuffling them.
@@ -294,23 +326,10 @@ def _time_point(at: str | float, log: Interactions) -> int:
             raise ValueError
         else:
             seconds = float(at)
-        return round(seconds * _UNITS_PER_SECOND[log.time_unit])
+        return round(seconds * UNITS_PER_SECOND[log.time_unit])
     except (ValueError, TypeError, OverflowError):
         raise SplitError(f"at={at!r} is neither a date such as 2024-05-01 nor seconds since 1970") from None
 
 
 def _date(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(" ").removesuffix("+00:00")
-
-
-def join(first: Interactions, second: Interactions) -> Interactions:
-    def both(a: Any, b: Any) -> Any:
-        return None if a is None or b is None else np.concatenate([a, b])
-
-    return replace(
-        first,
-        user_idx=both(first.user_idx, second.user_idx),
-        item_idx=both(first.item_idx, second.item_idx),
-        rating=both(first.rating, second.rating),
-        timestamp=both(first.timestamp, second.timestamp),
-    )

@@ -1,6 +1,7 @@
 """Ranks to metrics with a value for each user.
 
     metrics         P, NDCG, MAP, MRR and others, from ranks
+    choosing        which metrics are reported, and which one decides
     protocols       exact, sampled, as published
     leakage         a model that has seen the answers is refused
     significance    whether a difference is real

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -27,8 +26,9 @@ import numpy.typing as npt
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split
 from purerec.errors import ConfigError, DataError
+from purerec.evaluation.choosing import Names, check_protocol, default_metrics, parse_all
 from purerec.evaluation.leakage import check_unseen
-from purerec.evaluation.metrics import DEFAULT_METRICS, Metric, coverage, gini, novelty, parse
+from purerec.evaluation.metrics import Metric, coverage, gini, novelty
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.ranking.ranks import Ranks, ranks, top_k
@@ -113,7 +113,7 @@ def evaluate(
     split: Split,
     *,
     protocol: Protocol = "exact",
-    metrics: Iterable[str] = DEFAULT_METRICS,
+    metrics: Names | None = None,
     seed: int = 0,
     pool: int = 500,
     repetitions: int = 50,
@@ -123,6 +123,9 @@ def evaluate(
 ) -> Evaluation:
     """Rank for every user of the split's test (or validation) part, and measure.
 
+    `metrics` are names such as "Recall@20" (see `purerec.evaluation.metrics`); without them, those of the paper, or
+    those that the data set's published results are in.
+
     `seed` decides how ties are broken and which items are in a sampled pool; neither depends on the model, so
     models evaluated with one seed are compared on the same lists.
 
@@ -131,7 +134,7 @@ def evaluate(
     is.
     """
     start = time.perf_counter()
-    wanted = [parse(name) for name in dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)]
+    wanted = parse_all(default_metrics(split.train.name) if metrics is None else metrics)
     _check(protocol, on, wanted, pool, repetitions)
     target, known = _parts(split, on)
     relevant = target.positives
@@ -189,15 +192,7 @@ def _check(protocol: str, on: str, metrics: list[Metric], pool: int, repetitions
         raise ConfigError(f"unknown protocol {protocol!r}; known are {', '.join(get_args(Protocol))}")
     if on not in get_args(Part):
         raise ConfigError(f"a model is evaluated on 'test' or 'valid', not on {on!r}")
-    if not metrics:
-        raise ConfigError("no metric was asked for; leave `metrics` out for the usual ones")
-    for metric in metrics:
-        if metric.needs_lists and protocol != "exact":
-            raise ConfigError(
-                f"{metric.name} is about lists of all items",
-                "ask for it with protocol='exact'",
-                command="ask for it with --protocol exact",
-            )
+    check_protocol(metrics, protocol)
     for name, value in (("pool", pool), ("repetitions", repetitions)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")

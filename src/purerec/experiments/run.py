@@ -19,12 +19,12 @@ from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
 from purerec.data.splits import split as make_split
 from purerec.errors import ConfigError, PurerecError, StoreError
-from purerec.evaluation.metrics import DEFAULT_METRICS, parse_of_ranks
+from purerec.evaluation.choosing import Names, check_choice, deciding_metric, default_metrics, parse_all
 from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
 from purerec.experiments.results import Comparison, Result
 from purerec.memory import Peak
 from purerec.models.contract.recommender import Recommender
-from purerec.models.registry import make_model
+from purerec.models.registry import make_model, model_class
 from purerec.paper.printed import paper_row
 from purerec.training.run import Run
 
@@ -63,12 +63,17 @@ def run(
     )
 
 
+def check_epochs(model: str) -> None:
+    """Refuse early stopping of a model that has nothing to stop."""
+    if "patience" not in model_class(model).config_class.model_fields:
+        raise ConfigError(f"{model} is not fitted in epochs, so there is nothing to stop early")
+
+
 def fit_with_early_stopping(
     model: Recommender, train: Interactions, *, seed: int, options: Run, patience: int = 5
 ) -> None:
     """Find the number of epochs on a validation part carved out of train, then refit on all of it."""
-    if "patience" not in type(model.config).model_fields:
-        raise ConfigError(f"{model.name} is not fitted in epochs, so there is nothing to stop early")
+    check_epochs(model.name)
     fields = model.config.model_dump()
     probe = type(model)(**{**fields, "patience": fields["patience"] or patience})
     parts = make_split(replace(train, name="train"), "ratio", test=0.1, valid=False, seed=seed)
@@ -100,7 +105,8 @@ def compare_models(
     *,
     seeds: int = 5,
     baseline: str | None = None,
-    metric: str = "P@5",
+    metrics: Names | None = None,
+    metric: str | None = None,
     protocol: Protocol = "exact",
     pool: int = 500,
     store: RunStore | None = None,
@@ -108,10 +114,13 @@ def compare_models(
 ) -> Comparison:
     """Fit and evaluate every plan with seeds 0, 1, ...; runs that the store has are not run again.
 
+    `metrics` are reported, and `metric` is the one that models are tested in; both have the data set's own defaults.
     A model that fails, with whatever error, is left out and told; the others go on. If it is the baseline, the first
     model that is left takes its place.
     """
-    parse_of_ranks(metric)
+    asked = None if metrics is None else [m.name for m in parse_all(metrics)]
+    check_choice(asked, metric, protocol)
+    metric = metric or deciding_metric(split.train.name, asked)
     names = [plan.name for plan in plans]
     if not names or len(set(names)) < len(names):
         raise ConfigError("give at least one model to compare, and each once")
@@ -120,7 +129,8 @@ def compare_models(
     against = baseline or ("pure" if "pure" in names else names[0])
     if against not in names:
         raise ConfigError(f"{against!r} is not among the models compared ({', '.join(names)})")
-    how: dict[str, Any] = {"protocol": protocol, "pool": pool, "metrics": _with(metric)}
+    reported = tuple(dict.fromkeys([*(asked or default_metrics(split.train.name)), metric]))
+    how: dict[str, Any] = {"protocol": protocol, "pool": pool, "metrics": reported}
     results: dict[str, list[Result]] = {}
     failed: dict[str, str] = {}
     for plan in plans:
@@ -141,11 +151,6 @@ def compare_models(
         tell(f"{against} failed: the others are tested against {next(iter(results))}")
         against = next(iter(results))
     return Comparison(split.train.name, metric, against, results, _printed(split, protocol, plans), failed)
-
-
-def _with(metric: str) -> tuple[str, ...]:
-    """The usual metrics, and one more if it is none of them."""
-    return tuple(dict.fromkeys([*DEFAULT_METRICS, metric]))
 
 
 def _run_once(split: Split, plan: Plan, seed: int, how: Mapping[str, Any], store: RunStore | None) -> Result:

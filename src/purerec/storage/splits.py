@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from purerec.data.splits import Split, join
+from purerec.data.sharing import join
+from purerec.data.splits import Split
 from purerec.errors import StoreError
 from purerec.storage.folders import read_folder, write_folder
 from purerec.storage.packing import pack_interactions, unpack_interactions

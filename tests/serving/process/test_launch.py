@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from purerec.cli.serving import serve
+from purerec.cli.serve import serve
 from purerec.errors import ConfigError
 from serving.conftest import TOKEN, Served, fitted, problem_of, read_all, until
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from purerec import __version__
-from purerec.cli.groups import HoldingOut, Reading, as_given
+from purerec.cli.groups import Parts, Reading, as_given
 from purerec.cli.options import (
-    DataArg,
+    DataOpt,
     JsonOpt,
     PoolOpt,
     ProtocolOpt,
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 def tune(
-    data: DataArg,
     model: Annotated[str, typer.Option("--model", "--models", help="Names, separated by commas, or all.")],
+    data: DataOpt = None,
     trials: Annotated[
         int | None, typer.Option("--trials", help="Settings to try, for each model; 30 if no time is given.", min=1)
     ] = None,
     minutes: Annotated[float | None, typer.Option("--minutes", help="Time to search, for each model.")] = None,
-    metric: Annotated[str, typer.Option("--metric", help="What settings are chosen by.")] = "P@5",
+    metric: Annotated[str | None, typer.Option("--metric", help="What settings are chosen by.")] = None,
     folds: Annotated[int, typer.Option("--folds", help="Validation folds to search on.", min=1)] = 2,
     fresh: Annotated[int, typer.Option("--fresh", help="Fresh folds to check the best on.", min=1)] = 3,
     set_: SetOpt = None,
@@ -53,7 +53,7 @@ def tune(
     out: Annotated[Path | None, typer.Option("--out", help="Settings file to write (TOML).")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the search, the folds and the fits.")] = 0,
     split: SplitOpt = "auto",
-    holding_out: HoldingOut = HoldingOut(),
+    given: Parts = Parts(),
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
     json: JsonOpt = None,
@@ -61,11 +61,14 @@ def tune(
 ) -> None:
     """Search for the settings of a model, on validation folds of the train part; the test part is not looked at.
 
+    With --train and --test files, folds are made of the train file and, if there is one, the --valid file.
+
     Examples:
       purerec tune clicks.csv --model pure --trials 40 --out tuned.toml
       purerec tune ml-100k --split u1 --models all --minutes 2 --set dim=5 --out tuned.toml
       purerec evaluate clicks.csv --model pure --settings tuned.toml
     """
+    from purerec.evaluation.choosing import check_choice, deciding_metric
     from purerec.tuning.objective import Task
     from purerec.tuning.search import Budget
     from purerec.tuning.search import tune as search
@@ -79,8 +82,10 @@ def tune(
     also = read_settings(settings) if settings is not None else {}
     budget = Budget(trials, minutes)
     kind = protocol_of(protocol)
-    log = reading.load(data)
-    parts = holding_out.split(log, split)
+    check_choice(None, metric, kind)
+    given.check(data, split)
+    log, parts = given.load(data, split, reading)
+    metric = metric or deciding_metric(log.name)
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
     task = Task(parts.full_train, parts.made, metric, kind, pool, folds, fresh, seed)
@@ -132,10 +137,10 @@ def tune(
         _summary(found)
     if out is not None:
         console.say(f"settings written to {out}")
-        same = ["--split", split, *as_given(holding_out), *as_given(reading)]
+        same = [*([] if data is None else [data, "--split", split]), *as_given(given), *as_given(reading)]
         if kind != "exact":
             same += ["--protocol", kind, "--pool", str(pool)]
-        console.note(f"next: {command('evaluate', data, '--model', next(iter(found)), '--settings', out, *same)}")
+        console.note(f"next: {command('evaluate', *same, '--model', next(iter(found)), '--settings', out)}")
 
 
 def _names(text: str) -> list[str]:

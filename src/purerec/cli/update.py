@@ -1,4 +1,4 @@
-"""`purerec update` and `purerec export`."""
+"""`purerec update`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from purerec.cli.groups import ReadingWithTitles
-from purerec.cli.options import (
-    DataArg,
-    SeedOpt,
-    command,
-)
+from purerec.cli.options import DataArg, FolderArg, SeedOpt, command
 from purerec.output import console
 
 if TYPE_CHECKING:
     from purerec.data.interactions import Interactions
     from purerec.models.contract.recommender import Recommender
-
-FolderArg = Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `purerec fit`.")]
 
 
 def update(
@@ -76,28 +70,3 @@ def _with_ids_of(model: Recommender, new: Interactions) -> Interactions:
         return Vocabulary(found.ids.cast(pl.String), found.what) if as_text else found
 
     return replace(new, users=spelled(model.users, new.users), items=spelled(model.items, new.items))
-
-
-def export(
-    folder: FolderArg,
-    out: Annotated[Path, typer.Option("--out", help="Folder to write the vectors to.")],
-    index: Annotated[
-        bool, typer.Option("--index", help="Also an index for approximate search (extra `ann`).")
-    ] = False,
-) -> None:
-    """Write users' and items' vectors as Parquet: their dot product is the score.
-
-    Examples:
-      purerec export model --out vectors
-      purerec export model --out vectors --index
-    """
-    from purerec.models.registry import load_model
-    from purerec.output.vectors import export_vectors
-
-    found = export_vectors(load_model(folder), out, index=index)
-    console.say(
-        f"{found.users:,} users and {found.items:,} items, {found.dim} numbers each, in {found.path} "
-        "(users.parquet, items.parquet)"
-    )
-    if found.recall is not None:
-        console.say(f"index in {found.path}/items.usearch: recall@10 {found.recall:.3f} against exact search")

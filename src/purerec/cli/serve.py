@@ -7,6 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
+from purerec.cli.options import FolderArg
 from purerec.errors import ConfigError
 from purerec.output import console
 
@@ -14,7 +15,7 @@ _WEAK = 16
 
 
 def serve(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `purerec fit`.")],
+    folder: FolderArg,
     host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any free one.")] = 8000,
     workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Processes that answer.")] = 1,

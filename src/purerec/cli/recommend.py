@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from purerec.cli.options import JsonOpt
+from purerec.cli.options import FolderArg, JsonOpt
 from purerec.errors import ConfigError, DataError
 from purerec.output import console
 
@@ -20,7 +20,7 @@ _SHOWN = 8
 
 
 def recommend(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder written by `purerec fit`.")],
+    folder: FolderArg,
     user: Annotated[list[str] | None, typer.Option("--user", help="A user id; may be repeated.")] = None,
     users_file: Annotated[
         Path | None, typer.Option("--users-file", metavar="FILE", help="A file with a user id on each line.")

@@ -1,41 +1,16 @@
-"""`purerec models` and `purerec fit`."""
+"""`purerec fit`."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from purerec.cli.groups import HoldingOut, ReadingWithTitles
-from purerec.cli.options import (
-    DataArg,
-    SeedOpt,
-    SetOpt,
-    SettingsOpt,
-    command,
-    settings_of,
-)
+from purerec.cli.options import DataArg, MetricsOpt, SeedOpt, SetOpt, SettingsOpt, command, settings_of
+from purerec.errors import ConfigError
 from purerec.output import console
-
-
-def models(name: Annotated[str | None, typer.Argument(help="A model, to see its settings.")] = None) -> None:
-    """The models, or the settings of one.
-
-    Example: purerec models pure
-    """
-    from purerec.models.registry import REGISTRY, model_class
-
-    if name is None:
-        rows = [[n, (sys.modules[model_class(n).__module__].__doc__ or "").strip().splitlines()[0]] for n in REGISTRY]
-        console.table(["model", "what it is"], rows)
-        return
-    fields = model_class(name).config_class.model_fields
-    console.table(
-        ["setting", "default", "meaning"],
-        [[n, str(f.default), " ".join((f.description or "").split())] for n, f in fields.items()],
-    )
 
 
 def fit(
@@ -52,6 +27,9 @@ def fit(
         bool,
         typer.Option("--early-stopping", help="Find the number of epochs on a validation part, then refit on all."),
     ] = False,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="What --early-stopping watches; P@5 if not given.")
+    ] = None,
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after this.")
     ] = None,
@@ -63,6 +41,7 @@ def fit(
             "--split", help="Fit on the train part of this split, judge by its test part.", rich_help_panel="Split"
         ),
     ] = None,
+    metrics: MetricsOpt = None,
     holding_out: HoldingOut = HoldingOut(),
     reading: ReadingWithTitles = ReadingWithTitles(),
 ) -> None:
@@ -71,10 +50,12 @@ def fit(
     Examples:
       purerec fit clicks.csv --model pure --out model
       purerec fit ml-100k --model pure --set dim=8 --split u1 --out model
+      purerec fit clicks.csv --model pure --early-stopping --metric NDCG@20 --out model
       purerec fit clicks.csv --model pure --out model --resume
     """
+    from purerec.evaluation.choosing import check_choice
     from purerec.evaluation.protocols import evaluate
-    from purerec.experiments.run import fit_with_early_stopping
+    from purerec.experiments.run import check_epochs, fit_with_early_stopping
     from purerec.models.registry import make_model
     from purerec.output.report import fit_report
     from purerec.storage import check_outputs, check_target, locked, remove_folder
@@ -82,11 +63,16 @@ def fit(
     from purerec.training.run import Run
     from purerec.tuning.settings_file import check_searched
 
+    _check_metrics(metrics, metric, split=split, early_stopping=early_stopping)
+    check_choice(metrics, metric, "exact")
+    if early_stopping:
+        check_epochs(model)
     checkpoint = out.with_name(out.name + ".checkpoint")
     check_target(out, kind="model")  # before the work, not after
     check_target(checkpoint, kind=CHECKPOINT)
     check_outputs({"--log": log, "the checkpoint": checkpoint}, {})
-    recommender = make_model(model, **settings_of(set_, settings, model))
+    given = settings_of(set_, settings, model)
+    recommender = make_model(model, **given | ({} if metric is None else {"metric": metric}))
     data_log = reading.load(data)
     parts = None if split is None else holding_out.split(data_log, split)
     if parts is not None and settings is not None:
@@ -108,7 +94,7 @@ def fit(
                 recommender.fit(train, seed=seed, run=options)
         except KeyboardInterrupt as stop:
             raise console.Interrupted(f"interrupted {stop}".strip()) from None
-        judged = None if parts is None else evaluate(recommender, parts, seed=seed)
+        judged = None if parts is None else evaluate(recommender, parts, metrics=metrics, seed=seed)
         report = {"report.html": fit_report(recommender, judged).encode()}
         measured = {} if judged is None else {"metrics": judged.metrics}
         folder = recommender.save(out, files=report, **measured)
@@ -123,3 +109,11 @@ def fit(
         console.table(list(judged.metrics), [list(judged.metrics.values())])
     ask = command("recommend", folder, "--user", recommender.users[0])
     console.note(f"next: {ask}   or   {command('serve', folder)}")
+
+
+def _check_metrics(metrics: str | None, metric: str | None, *, split: str | None, early_stopping: bool) -> None:
+    """Refuse options that would have no effect."""
+    if metrics is not None and split is None:
+        raise ConfigError("--metrics are measured on a test part; add --split, such as --split ratio")
+    if metric is not None and not early_stopping:
+        raise ConfigError("--metric is what --early-stopping watches; add --early-stopping, or leave it out")

@@ -1,0 +1,59 @@
+"""Which metrics are reported, and which one of them decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from purerec.data.catalog import CATALOG
+from purerec.errors import ConfigError
+from purerec.evaluation.metrics import DEFAULT_METRICS, Metric, parse, parse_of_ranks
+
+Names = str | Iterable[str]
+
+_DECIDES = "P@5"
+
+
+def parse_all(names: Names) -> list[Metric]:
+    """Several metrics, given as a list or as 'Recall@20,NDCG@20'; repeated names count once."""
+    listed = names.split(",") if isinstance(names, str) else list(names)
+    stripped = [name.strip() if isinstance(name, str) else name for name in listed]
+    metrics = [parse(name) for name in dict.fromkeys(stripped) if name != ""]
+    if not metrics:
+        raise ConfigError("no metric was asked for; leave `metrics` out for the usual ones")
+    return metrics
+
+
+def check_protocol(metrics: Iterable[Metric], protocol: str) -> None:
+    """Refuse metrics of lists where only a sample of the items is ranked."""
+    for metric in metrics:
+        if metric.needs_lists and protocol != "exact":
+            raise ConfigError(
+                f"{metric.name} is about lists of all items",
+                "ask for it with protocol='exact'",
+                command="ask for it with --protocol exact",
+            )
+
+
+def check_choice(metrics: Names | None, metric: str | None, protocol: str) -> None:
+    """Refuse wrong names, before anything is read or fitted."""
+    if metrics is not None:
+        check_protocol(parse_all(metrics), protocol)
+    if metric is not None:
+        parse_of_ranks(metric)
+
+
+def default_metrics(data: str) -> tuple[str, ...]:
+    """What is reported for a data set of this name unless other metrics are asked for."""
+    entry = CATALOG.get(data)
+    return entry.metrics if entry is not None and entry.metrics else DEFAULT_METRICS
+
+
+def deciding_metric(data: str, metrics: Names | None = None) -> str:
+    """What models and settings are chosen by unless told: the usual one if it is reported, else the first reported.
+
+    That is P@5, or for a data set whose published results are in another metric, that one.
+    """
+    entry = CATALOG.get(data)
+    usual = entry.metrics[0] if entry is not None and entry.metrics else _DECIDES
+    reported = [usual] if metrics is None else [m.name for m in parse_all(metrics) if not m.needs_lists]
+    return usual if usual in reported or not reported else reported[0]
