@@ -124,7 +124,8 @@ def compare(
     """
     from purerec.data.catalog import cache_folder
     from purerec.evaluation.metrics import parse_of_ranks
-    from purerec.experiments.run import Plan, RunStore, compare_models
+    from purerec.experiments.plans import Plan
+    from purerec.experiments.run import RunStore, compare_models
     from purerec.models.registry import REGISTRY
     from purerec.tuning.settings_file import check_searched, chosen_file, settings_from
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,10 @@ from purerec.data.splits import split as make_split
 from purerec.errors import ConfigError, PurerecError, StoreError
 from purerec.evaluation.metrics import DEFAULT_METRICS, parse_of_ranks
 from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
+from purerec.experiments.plans import Plan
 from purerec.experiments.results import Comparison, Result
 from purerec.memory import Peak
 from purerec.models.contract.recommender import Recommender
-from purerec.models.registry import make_model
 from purerec.paper.printed import paper_row
 from purerec.training.run import Run
 
@@ -80,18 +80,6 @@ def fit_with_early_stopping(
 
 
 # ---------------------------------------------------------------------- several models side by side
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One line of a comparison: a model with settings, under a name of its own."""
-
-    name: str
-    model: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def make(self) -> Recommender:
-        return make_model(self.model, **self.settings)
 
 
 def compare_models(
