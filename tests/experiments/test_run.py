@@ -200,7 +200,7 @@ def test_early_stopping_refits_on_everything():
     split = parts()
     model = pr.PUGMF(epochs=40, validate_every=2, dim=4)
     run.fit_with_early_stopping(model, split.full_train, seed=0, options=pr.Run())
-    assert model.fitted_on["positives"] == split.full_train.n_positives
-    assert len(model.history.records) == model.fitted_on["epochs_found"]
+    assert model.fitted_on.positives == split.full_train.n_positives
+    assert len(model.history.records) == model.fitted_on.epochs_found
     with pytest.raises(ConfigError, match="not fitted in epochs"):
         run.fit_with_early_stopping(pr.ItemPop(), split.full_train, seed=0, options=pr.Run())

@@ -20,6 +20,8 @@ class Result:
     split: str
     model: str
     settings: dict[str, Any]
+    resolved: dict[str, int | float]
+    """Settings that are None because they follow from the data, as numbers."""
     seed: int
     evaluation: Evaluation
     fit_seconds: float
@@ -38,6 +40,7 @@ class Result:
             "protocol_label": self.evaluation.label,
             "model": self.model,
             "settings": self.settings,
+            "resolved": self.resolved,
             "seed": self.seed,
             "metrics": dict(self.evaluation.metrics),
             "users": self.evaluation.n_users_evaluated,

@@ -54,6 +54,7 @@ def run(
         split.label,
         model.name,
         model.config.model_dump(mode="json"),
+        dict(model.fitted_on.resolved),
         seed,
         result,
         fitted - start,
@@ -76,7 +77,7 @@ def fit_with_early_stopping(
     best = getattr(probe, "history", None)
     epochs = None if best is None or best.best_epoch is None else best.best_epoch + 1
     model.fit(train, seed=seed, run=replace(options, stop_after=epochs))
-    model.fitted_on["epochs_found"] = epochs
+    model.fitted_on = model.fitted_on.model_copy(update={"epochs_found": epochs})
 
 
 # ---------------------------------------------------------------------- several models side by side

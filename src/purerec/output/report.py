@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
+from purerec.output.settings import shown_settings
 from purerec.output.svg import line_chart
 
 if TYPE_CHECKING:
     from purerec.evaluation.protocols import Evaluation
+    from purerec.models.contract.fitted_on import FittedOn
     from purerec.training.run import History
 
 _STYLE = """
@@ -43,7 +45,7 @@ class Fitted(Protocol):
     @property
     def config(self) -> Any: ...
 
-    fitted_on: dict[str, Any]
+    fitted_on: FittedOn
 
 
 def fit_report(
@@ -52,16 +54,16 @@ def fit_report(
     """The page as text. `beside` are other rows of metrics to show, by name."""
     facts = model.fitted_on
     history: History | None = getattr(model, "history", None)
-    title = f"{model.name} on {facts['name']}"
+    title = f"{model.name} on {facts.name}"
     rows = {
-        "users": f"{facts['users']:,}",
-        "items": f"{facts['items']:,}",
-        "interactions": f"{facts['interactions']:,}",
-        "positives": f"{facts['positives']:,}"
-        + (f" (rating >= {facts['positive_rating']:g})" if facts.get("positive_rating") is not None else ""),
-        "seed": facts["seed"],
-        "fitted in": f"{facts['fit_seconds']:.2f} s",
-        "data fingerprint": facts["fingerprint"][:16],
+        "users": f"{facts.users:,}",
+        "items": f"{facts.items:,}",
+        "interactions": f"{facts.interactions:,}",
+        "positives": f"{facts.positives:,}"
+        + (f" (rating >= {facts.positive_rating:g})" if facts.positive_rating is not None else ""),
+        "seed": facts.seed,
+        "fitted in": f"{facts.fit_seconds:.2f} s",
+        "data fingerprint": facts.fingerprint[:16],
     }
     if history is not None:
         rows["stopped"] = history.stopped
@@ -72,7 +74,7 @@ def fit_report(
         _metrics(evaluation, beside or {}),
         "<div class='grid2'>",
         _section("Fitted on", _table(rows)),
-        _section("Settings", _table(model.config.model_dump(mode="json"))),
+        _section("Settings", _table(shown_settings(model.config, facts.resolved))),
         "</div>",
     ]
     if history is not None and history.records:

@@ -122,6 +122,14 @@ class EpochModel(Recommender):
         self.history = learner.history
         return learner.config.epochs
 
+    def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
+        super()._remember(train, seed, seconds)
+        resolved = self.fitted_on.resolved
+        if "dim" in resolved and "user" in self._params:
+            # Vectors that were continued have kept their width, whatever the rule would say now.
+            width = self._params["user"].shape[1]
+            self.fitted_on = self.fitted_on.model_copy(update={"resolved": resolved | {"dim": width}})
+
     def _take_over(self, other: Self) -> None:
         super()._take_over(other)
         self.history = other.history

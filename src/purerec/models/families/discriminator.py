@@ -152,6 +152,14 @@ class DiscriminatorModel(EpochModel):
     def _prior(self, positives: Csr) -> float:
         return observed_share(positives) if self.config.prior is None else self.config.prior
 
+    def resolved(self, positives: Csr) -> dict[str, int | float]:
+        found = {
+            "dim": self._dim(positives),
+            "prior": self._prior(positives),
+            "regularization": self._regularization(positives),
+        }
+        return {name: value for name, value in found.items() if getattr(self.config, name) is None}
+
     def _unlabeled_per_epoch(self, positives: Csr) -> int:
         """C negatives per positive for the PN risk; for the PU risk, as many as the bound asks for in their place."""
         if self.risk == "pn":
