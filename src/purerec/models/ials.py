@@ -36,7 +36,7 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, with_stra
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.rng import named_rng
 from purerec.storage import Layout, Part
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
 _DENSITIES = 32
@@ -134,7 +134,7 @@ class Alternation:
         for vectors in (self.user, self.item):
             vectors[:, : self.dim] = std * rng.standard_normal((len(vectors), self.dim), dtype=np.float32)
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         self.by_user.solve(self.item, self.user, self.alpha, self.dim)
         self.by_item.solve(self.user, self.item, self.alpha, self.dim)
         return {

@@ -70,7 +70,7 @@ class IRGAN(FactorModel):
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
         return settings_to_continue(super()._settings_to_continue(epochs), ranking=self.config.output)
 
-    def _game(self, positives: Csr, seed: int) -> IRGANGame:
+    def _start(self, positives: Csr, seed: int) -> IRGANGame:
         return IRGANGame(self, positives, seed)
 
 

@@ -34,7 +34,7 @@ from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.rating_factors import FactorConfig, FactorRatingModel
 from purerec.models.families.ratings import rating_scale, rating_targets, unlabeled_weight
 from purerec.rng import named_rng
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F32, F64, I32, I64, State
 
 
@@ -114,7 +114,7 @@ class Multiplication:
             vectors[pairs <= 0] = 0
             self.vectors[name] = vectors
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         self._step("user", "item")
         loss = self._step("item", "user")
         return {

@@ -26,7 +26,8 @@ from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
 from purerec.models.pugmf import PUGMF
 from purerec.storage import Layout, Part
-from purerec.training.run import Record, Run
+from purerec.training.history import Measures
+from purerec.training.run import Run
 
 
 class PUREConfig(DiscriminatorConfig):
@@ -177,13 +178,13 @@ class PURE(DiscriminatorModel):
             }
         return found
 
-    def train_epoch(self, game: DiscriminatorGame, number: int) -> Record:
+    def train_epoch(self, game: DiscriminatorGame, number: int) -> Measures:
         """One round of Algorithm 1; before that, pre-training epochs without generators."""
         if number < self._pretrain_epochs(game):
             return super().train_epoch(game, number) | {"phase": "pre-training"}
         config = self.config
         stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=True)
-        record: Record = {
+        record: Measures = {
             "phase": "the game",
             "loss": stats.loss,
             "D(positive)": stats.d_positive,

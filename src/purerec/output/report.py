@@ -12,7 +12,7 @@ from purerec.output.svg import line_chart
 if TYPE_CHECKING:
     from purerec.evaluation.protocols import Evaluation
     from purerec.models.contract.fitted_on import FittedOn
-    from purerec.training.run import History
+    from purerec.training.history import History
 
 _STYLE = """
 :root { --ink: #1d2733; --dim: #66727f; --line: #dfe4ea; --page: #ffffff; --card: #f6f8fa;
@@ -87,7 +87,6 @@ def fit_report(
 
 
 def _charts(history: History) -> list[str]:
-    metrics = {key for record in history.records for key in record if "@" in key or key in ("MAP", "MRR")}
     charts = [
         _section(
             "Loss",
@@ -117,9 +116,8 @@ def _charts(history: History) -> list[str]:
         ),
         _section("Learning rate", line_chart({"rate": history.curve("learning_rate")}, x_label="epoch", log=True)),
     ]
-    if metrics:
-        curves = {name: history.curve(name) for name in sorted(metrics)}
-        charts.insert(1, _section("On validation data", line_chart(curves, x_label="epoch")))
+    if validated := history.curve(history.metric):
+        charts.insert(1, _section("On validation data", line_chart({history.metric: validated}, x_label="epoch")))
     return charts
 
 

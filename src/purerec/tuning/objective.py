@@ -24,7 +24,8 @@ from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
 from purerec.evaluation.significance import bootstrap_interval, paired_t_test
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
-from purerec.training.run import Record, Run
+from purerec.training.history import Record
+from purerec.training.run import Run
 
 Settings = dict[str, Any]
 Report = Callable[[float, int], None]
@@ -120,10 +121,10 @@ class Task:
             nonlocal last
             if time.perf_counter() >= deadline:
                 raise OutOfTime
-            if self.metric in record:
-                last = record[self.metric]
+            if self.metric in record.values:
+                last = record.values[self.metric]
                 # By progress, not by epoch: learning rates follow the share of the epochs that is done.
-                report(last, math.floor(REPORTS * (record["epoch"] + 1) / epochs))
+                report(last, math.floor(REPORTS * (record.epoch + 1) / epochs))
 
         model = make_model(name, **watched)
         model.fit(fold.train, valid=fold.test, seed=seed, run=Run(callbacks=(watch,)))

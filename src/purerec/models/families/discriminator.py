@@ -25,7 +25,7 @@ from purerec.sampling.dynamic import Negatives
 from purerec.sampling.unlabeled import unlabeled_needed
 from purerec.storage import Layout, Part, check_layout
 from purerec.storage.structure import check_finite
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
 
@@ -178,7 +178,7 @@ class DiscriminatorModel(EpochModel):
     def _generator_settings(self) -> dict[str, Any]:
         return {}
 
-    def train_epoch(self, game: DiscriminatorGame, number: int) -> Record:
+    def train_epoch(self, game: DiscriminatorGame, number: int) -> Measures:
         """One epoch; PURE adds its generators here."""
         stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=False)
         return {
@@ -321,7 +321,7 @@ class DiscriminatorGame:
     def _data(self) -> tuple[I64, I32, int]:
         return self.positives.indptr, self.positives.indices, self.positives.shape[1]
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         record = self.model.train_epoch(self, number)
         params = self.engine.parameters()
         return record | {

@@ -31,7 +31,7 @@ from purerec.sampling.draws import Tables, draw_items
 from purerec.sampling.dynamic import BEST, RULES, Negatives, best_of, softmax_of, unit
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.storage import Layout, Part
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F32, F64, I32, I64, State
 
 _BLOCK = 128
@@ -183,7 +183,7 @@ class Descent:
             vectors[pairs == 0] = 0
             self.arrays |= {name: vectors, f"{name}_bias": np.zeros(len(pairs), dtype=np.float32)}
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         a, rate = self.arrays, self.learning_rate(number)
         weights = Weights(
             a["user"].ravel(), a["item"].ravel(), a["user_bias"], a["item_bias"], self.user_decay, self.item_decay,
