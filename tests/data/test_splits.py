@@ -50,7 +50,7 @@ def test_same_seed_same_split_other_seed_other_split():
 def test_ratio_sizes():
     parts = split(log(rows=1000, n_items=5000), "ratio", test=0.25)
     assert len(parts.test) == pytest.approx(250, abs=3)
-    assert parts.made["parameters"] == {"test": 0.25}
+    assert parts.made.parameters.given() == {"test": 0.25}
 
 
 def test_leave_n_out_takes_n_of_each_user_that_has_more():

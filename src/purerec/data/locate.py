@@ -27,7 +27,7 @@ _LOG = logging.getLogger("purerec")
 
 
 @dataclass(frozen=True)
-class Found:
+class Located:
     folder: Path
     layout: Layout
     titles: File | None
@@ -49,7 +49,7 @@ def local_folders(entry: Entry, cache_dir: str | os.PathLike[str] | None) -> lis
     return [*first, cache_folder(cache_dir) / entry.name]
 
 
-def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: bool, progress: bool) -> Found:
+def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: bool, progress: bool) -> Located:
     """Where a good copy is, after going through the sources in order."""
     *own, cache = local_folders(entry, cache_dir)
     tried = [] if own else ["$PUREREC_DATA: not set"]
@@ -80,7 +80,7 @@ def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: b
     )
 
 
-def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) -> Found | None:
+def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) -> Located | None:
     """Ask the sources in order, alone; what was tried in vain is added to the list."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def is_present(folder: Path, layout: Layout) -> bool:
     return os.path.isfile(folder / layout.ratings.name)  # pathlib's raises where a folder may not be looked into
 
 
-def _find(folder: Path, entry: Entry, *, whole: bool) -> Found:
+def _find(folder: Path, entry: Entry, *, whole: bool) -> Located:
     """The first layout of which the folder has a good copy. `whole`: damaged titles count as damage."""
     reasons = []
     for layout in entry.layouts:
@@ -112,7 +112,7 @@ def _find(folder: Path, entry: Entry, *, whole: bool) -> Found:
             continue
         try:
             verify(folder / layout.ratings.name, layout.ratings)
-            return Found(folder, layout, _find_titles(folder, layout, whole=whole))
+            return Located(folder, layout, _find_titles(folder, layout, whole=whole))
         except Unusable as reason:
             reasons.append(str(reason))
     if reasons:

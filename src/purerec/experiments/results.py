@@ -13,7 +13,7 @@ from purerec.evaluation.significance import Row, compare
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class RunResult:
     """One model, fitted and evaluated once."""
 
     data: str
@@ -59,7 +59,7 @@ class Comparison:
     data: str
     metric: str
     baseline: str
-    results: dict[str, list[Result]]
+    results: dict[str, list[RunResult]]
     paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What the paper prints for a model, where it was measured in the same way."""
     failed: Mapping[str, str] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from purerec.errors import ConfigError, PurerecError, StoreError
 from purerec.evaluation.metrics import DEFAULT_METRICS, parse_of_ranks
 from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
 from purerec.experiments.plans import Plan
-from purerec.experiments.results import Comparison, Result
+from purerec.experiments.results import Comparison, RunResult
 from purerec.memory import Peak
 from purerec.models.contract.recommender import Recommender
 from purerec.paper.printed import paper_row
@@ -37,7 +37,7 @@ def run(
     protocol: Protocol = "exact",
     options: Run | None = None,
     **evaluation: Any,
-) -> Result:
+) -> RunResult:
     """Fit a model on all of train with fixed settings, and evaluate it on the test part.
 
     A model that is already fitted is only evaluated; `evaluate` refuses it if it has seen the test part.
@@ -49,7 +49,7 @@ def run(
     fitted = time.perf_counter()
     result = evaluate(model, split, protocol=protocol, seed=seed, **evaluation)
     done = time.perf_counter()
-    return Result(
+    return RunResult(
         split.train.name,
         split.label,
         model.name,
@@ -110,10 +110,10 @@ def compare_models(
     if against not in names:
         raise ConfigError(f"{against!r} is not among the models compared ({', '.join(names)})")
     how: dict[str, Any] = {"protocol": protocol, "pool": pool, "metrics": _with(metric)}
-    results: dict[str, list[Result]] = {}
+    results: dict[str, list[RunResult]] = {}
     failed: dict[str, str] = {}
     for plan in plans:
-        runs: list[Result] = []
+        runs: list[RunResult] = []
         try:
             for seed in range(seeds):
                 runs.append(_run_once(split, plan, seed, how, store))
@@ -137,7 +137,7 @@ def _with(metric: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*DEFAULT_METRICS, metric]))
 
 
-def _run_once(split: Split, plan: Plan, seed: int, how: Mapping[str, Any], store: RunStore | None) -> Result:
+def _run_once(split: Split, plan: Plan, seed: int, how: Mapping[str, Any], store: RunStore | None) -> RunResult:
     model = plan.make()
     # All that a result depends on: a default that has changed since is another setting.
     key = {
@@ -190,7 +190,7 @@ class RunStore:
         text = json.dumps([__version__, _code(), key], sort_keys=True, default=str)
         return self.path / hashlib.sha256(text.encode()).hexdigest()[:20]
 
-    def get(self, key: Any) -> Result | None:
+    def get(self, key: Any) -> RunResult | None:
         folder = self._folder(key)
         try:
             stored = storage.read_folder(folder, kind="run")
@@ -198,11 +198,11 @@ class RunStore:
             storage.check_layout(stored.tensors, layout, {})
             per_user = {n.removeprefix("user."): a for n, a in stored.tensors.items() if n.startswith("user.")}
             facts = {**stored.manifest["evaluation"], "per_user": per_user, "user_idx": stored.tensors["user_idx"]}
-            return Result(**stored.manifest["result"], evaluation=Evaluation(**facts))
+            return RunResult(**stored.manifest["result"], evaluation=Evaluation(**facts))
         except (KeyError, TypeError, StoreError):
             return None
 
-    def put(self, key: Any, result: Result) -> None:
+    def put(self, key: Any, result: RunResult) -> None:
         facts = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "evaluation"}
         judged = result.evaluation
         evaluation = {

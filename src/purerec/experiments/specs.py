@@ -15,16 +15,16 @@ from purerec.evaluation.protocols import Protocol
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
-Metric = Annotated[str, AfterValidator(lambda name: parse_of_ranks(name).name)]
+RankMetric = Annotated[str, AfterValidator(lambda name: parse_of_ranks(name).name)]
 
 
-class Table(BaseModel):
+class SpecTable(BaseModel):
     """A TOML table in which every key is known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Line(Table):
+class Line(SpecTable):
     """One model of an experiment."""
 
     name: str
@@ -42,12 +42,12 @@ class Line(Table):
         return self.name if self.model is None else self.model
 
 
-class Experiment(Table):
+class Experiment(SpecTable):
     """What every experiment says."""
 
     title: str
     seeds: Count
-    metric: Metric
+    metric: RankMetric
 
 
 class WithBaseline(Experiment):
@@ -96,7 +96,7 @@ class ValidationSpec(OnOneSplit):
     """Thin the train part to this many positives a person."""
 
 
-class World(Table):
+class WorldSpec(SpecTable):
     """Arguments of make_world."""
 
     users: Count
@@ -112,7 +112,7 @@ class ExposureSpec(WithBaseline):
     exposures: list[float]
     candidates: dict[str, list[Any]] = Field(min_length=1, max_length=1)
     """One setting, and the values it is chosen from for each model and world."""
-    world: World
+    world: WorldSpec
     test_users: Count
 
 
@@ -158,7 +158,7 @@ def read_experiment(path: Path) -> AnyExperiment:
         raise ConfigError(f"{path}: {_in_words(error, _KINDS[name])}") from None
 
 
-def _in_words(error: ValidationError, kind: type[Table]) -> str:
+def _in_words(error: ValidationError, kind: type[SpecTable]) -> str:
     # A misspelt key is reported before the missing one that it stands for.
     first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
     if first["type"] != "extra_forbidden":
@@ -168,11 +168,11 @@ def _in_words(error: ValidationError, kind: type[Table]) -> str:
     return f"unknown key {'.'.join(map(str, first['loc']))!r}; {did_you_mean(str(key), known)}"
 
 
-def _table_at(kind: type[Table], place: Sequence[int | str]) -> type[Table]:
+def _table_at(kind: type[SpecTable], place: Sequence[int | str]) -> type[SpecTable]:
     for key in place:
         if isinstance(key, str):
             annotation = kind.model_fields[key].annotation
             kind = next(
-                t for t in (annotation, *get_args(annotation)) if isinstance(t, type) and issubclass(t, Table)
+                t for t in (annotation, *get_args(annotation)) if isinstance(t, type) and issubclass(t, SpecTable)
             )
     return kind

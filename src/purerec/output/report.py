@@ -37,7 +37,7 @@ circle.c2 { fill: var(--c2) } circle.c3 { fill: var(--c3) } .legend { display: f
 """
 
 
-class Fitted(Protocol):
+class ReportedModel(Protocol):
     """What the report needs of a model."""
 
     @property
@@ -49,7 +49,9 @@ class Fitted(Protocol):
 
 
 def fit_report(
-    model: Fitted, evaluation: Evaluation | None = None, beside: Mapping[str, Mapping[str, float]] | None = None
+    model: ReportedModel,
+    evaluation: Evaluation | None = None,
+    beside: Mapping[str, Mapping[str, float]] | None = None,
 ) -> str:
     """The page as text. `beside` are other rows of metrics to show, by name."""
     facts = model.fitted_on
@@ -70,10 +72,10 @@ def fit_report(
         if history.best_epoch is not None:
             rows["best epoch"] = f"{history.best_epoch} ({history.best_metric:.4f})"
     body = [
-        f"<h1>{escape(title)}</h1><p class='dim'>Fitted with purerec. Curves are of this one run.</p>",
+        f"<h1>{escape(title)}</h1><p class='dim'>ReportedModel with purerec. Curves are of this one run.</p>",
         _metrics(evaluation, beside or {}),
         "<div class='grid2'>",
-        _section("Fitted on", _table(rows)),
+        _section("ReportedModel on", _table(rows)),
         _section("Settings", _table(shown_settings(model.config, facts.resolved))),
         "</div>",
     ]

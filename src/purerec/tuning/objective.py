@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from purerec.data.folds import folds
 from purerec.data.interactions import Interactions
+from purerec.data.made import Made
 from purerec.data.splits import Split
 from purerec.errors import ConfigError
 from purerec.evaluation.metrics import parse_of_ranks
@@ -61,7 +62,7 @@ class Task:
     """What settings are judged by: folds of a train part, and a metric."""
 
     train: Interactions
-    made: Mapping[str, Any] = field(default_factory=dict)
+    made: Made = field(default_factory=Made)
     """How the test part was held out (`Split.made`); folds are held out alike."""
     metric: str = "P@5"
     protocol: Protocol = "exact"

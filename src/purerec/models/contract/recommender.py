@@ -204,7 +204,7 @@ class Recommender(ABC):
 
         `items` are the only candidates, if given; those of `exclude` are none (unknown ones are no error there).
         """
-        rules = answering.Rules(exclude_seen, items, exclude)
+        rules = answering.ListRules(exclude_seen, items, exclude)
         return pl.concat(answering.blocks_for_users(self, users, k, rules, None), rechunk=False)
 
     def recommend_blocks(
@@ -218,7 +218,7 @@ class Recommender(ABC):
         block_users: int | None = None,
     ) -> Iterator[pl.DataFrame]:
         """The same table in parts of so many users, of which only one is in memory at a time; at least one part."""
-        rules = answering.Rules(exclude_seen, items, exclude)
+        rules = answering.ListRules(exclude_seen, items, exclude)
         return answering.blocks_for_users(self, users, k, rules, block_users)
 
     def recommend_for(
@@ -234,7 +234,7 @@ class Recommender(ABC):
 
         Items that the model does not know are left out with a warning; an empty history gives popular items.
         """
-        return answering.for_history(self, history, k, answering.Rules(exclude_seen, items, exclude))
+        return answering.for_history(self, history, k, answering.ListRules(exclude_seen, items, exclude))
 
     def top_for_users(
         self,

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from purerec.data.interactions import Csr
-from purerec.engines.bpr import Factors, PairwiseEngine, PairwiseSettings, pack, unpack
+from purerec.engines.bpr import FactorTables, PairwiseEngine, PairwiseSettings, pack, unpack
 from purerec.models.contract.iterative import mean_norms, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorConfig, FactorModel
@@ -107,7 +107,7 @@ class PolicyGame(ABC):
         """One pass of a player; adds its loss or reward, and the number of them, to `sums`."""
 
     @property
-    def generator(self) -> Factors:
+    def generator(self) -> FactorTables:
         return self.engine.factors
 
     def epoch(self, number: int) -> Measures:
