@@ -54,6 +54,6 @@ def test_numbers_of_numpy_are_kept_as_plain_ones():
 
 def test_parts_put_together_by_hand():
     log = Interactions.from_columns([1, 1, 2], [1, 2, 1])
-    parts = Split(log.subset([0, 1]), None, log.subset([2]))
+    parts = Split(log.subset(np.array([0, 1])), None, log.subset(np.array([2])))
     assert parts.made == Made()
     assert parts.label == "given seed=None"

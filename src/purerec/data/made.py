@@ -33,7 +33,7 @@ class SplitParameters(_Facts):
 class Made(_Facts):
     """How a split was made. Parts that were put together by hand have no method."""
 
-    method: Method | Literal["truth"] | None = None
+    method: Literal[Method, "truth"] | None = None
     seed: int | None = None
     parameters: SplitParameters = SplitParameters()
     rows: NonNegativeInt | None = None
