@@ -27,7 +27,7 @@ def measure(millions: float) -> dict[str, Any]:
     positives = log.positives
     before = peak_mb()
     model = make_model("pugmf", epochs=6, dim=16, batch_size=512, schedule="constant").fit(log)
-    ends = [0.0, *(record["seconds"] for record in model.history.records)]
+    ends = [0.0, *(record.seconds for record in model.history.records)]
     return {
         "users": users,
         "items": ITEMS,

@@ -39,7 +39,7 @@ def measure(name: str, train: pr.Interactions) -> dict[str, Any]:
     return {
         "data": train.name,
         "model": name,
-        "fit_s": model.fitted_on["fit_seconds"],
+        "fit_s": model.fitted_on.fit_seconds,
         "added_mb": round(peak.mb - peak.before_mb),
     }
 

@@ -33,10 +33,10 @@ def main() -> None:
         "rounds": given.rounds,
         "seconds": round(wall, 1),
         "cpu_seconds": round(cpu, 1),
-        "pretraining_seconds": records[given.rounds - 1]["seconds"],
-        "game_seconds": round(records[-1]["seconds"] - records[given.rounds - 1]["seconds"], 1),
-        "valid P@5, end of pre-training": records[given.rounds - 1]["P@5"],
-        "valid P@5, end of the game": records[-1]["P@5"],
+        "pretraining_seconds": records[given.rounds - 1].seconds,
+        "game_seconds": round(records[-1].seconds - records[given.rounds - 1].seconds, 1),
+        "valid P@5, end of pre-training": records[given.rounds - 1].values["P@5"],
+        "valid P@5, end of the game": records[-1].values["P@5"],
     }
     print(json.dumps(result, indent=2))
     if given.json is not None:

@@ -137,6 +137,15 @@ def _file_of(name):
     return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()), None)
 
 
+def test_a_class_name_means_one_thing():
+    places = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
 def test_every_room_says_what_it_is_for_and_none_is_crowded():
     assert len([p for p in SOURCE.iterdir() if p.name != "__pycache__"]) <= 22
     for folder in {path.parent for path in SOURCE.rglob("*.py")}:

@@ -19,6 +19,13 @@ remedy is another there than in Python, an error has both: DataError(fact, "use 
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 class PurerecError(Exception):
     """Base of all deliberate errors."""
@@ -76,3 +83,21 @@ class MissingExtraError(PurerecError, ImportError):
 
     def __init__(self, package: str, extra: str, *, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}; install it with: pip install 'purerec[{extra}]'")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The remedy for a name that is not known: the nearest one that is, or all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"choose from {', '.join(names) or 'none'}"
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first thing that pydantic found wrong, as part of a sentence: where, what was given, and why not."""
+    first = error.errors()[0]
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    message = message[0].lower() + message[1:]
+    if not first["loc"]:
+        return message
+    where = ".".join(map(str, first["loc"]))
+    return f"{where} is missing" if first["type"] == "missing" else f"{where}={first['input']!r} {message}"

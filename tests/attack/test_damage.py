@@ -15,7 +15,8 @@ from conftest import checkerboard
 from purerec.data.splits import split
 from purerec.errors import StoreError
 from purerec.experiments import run
-from purerec.experiments.run import Plan, RunStore, compare_models
+from purerec.experiments.plans import Plan
+from purerec.experiments.run import RunStore, compare_models
 from purerec.models.registry import REGISTRY, load_model, make_model
 from purerec.storage import HEAD, load_split, read_folder, read_manifest, save_split, take_snapshot, write_folder
 from purerec.storage.manifests import manifest_digest

@@ -112,7 +112,7 @@ def test_a_link_to_a_folder_is_kept(run, csv, model, tmp_path):
     os.chmod(model, 0o750)
     assert run(*fit(csv, link))[0] == 0
     assert link.is_symlink()
-    assert load_model(model).fitted_on["name"] == load_model(link).fitted_on["name"] == "d"
+    assert load_model(model).fitted_on.name == load_model(link).fitted_on.name == "d"
     assert stat.S_IMODE(model.stat().st_mode) == 0o750
     assert sorted(p.name for p in tmp_path.iterdir()) == ["current", "d.csv", "m"]
 
@@ -256,7 +256,7 @@ def test_two_updates_at_once(run, csv, model):
         assert "another purerec process is writing" in said
         assert run(*fit(csv, model))[0] == 2
     assert run("update", model, csv, "--out", model)[0] == 0
-    assert load_model(model).fitted_on["updated"]["times"] == 1
+    assert load_model(model).fitted_on.updated.times == 1
 
 
 HOLD = """

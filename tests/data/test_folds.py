@@ -5,6 +5,7 @@ import pytest
 
 import purerec as pr
 from purerec.data.folds import folds, thinned
+from purerec.data.made import Made, SplitParameters
 from purerec.errors import SplitError
 
 
@@ -71,9 +72,9 @@ def test_only_positives_are_held_out_where_that_was_asked_for():
 def test_too_little_data_is_told():
     few = pr.Interactions.from_columns([1, 2, 3], [1, 2, 3], timestamp=[1, 2, 3], name="few")
     with pytest.raises(SplitError, match="too small"):
-        folds(few, {"method": "leave_n_out", "parameters": {"n": 1}}, 1)
+        folds(few, Made(method="leave_n_out", parameters=SplitParameters(n=1)), 1)
     with pytest.raises(SplitError, match=r"of 5 folds in time"):
-        folds(few, {"method": "temporal", "parameters": {"test": 0.3}}, 5)
+        folds(few, Made(method="temporal", parameters=SplitParameters(test=0.3)), 5)
 
 
 def test_thinned_keeps_so_many_positives_of_everybody():

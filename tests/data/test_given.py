@@ -58,12 +58,12 @@ def test_parts_of_any_form_keep_their_rows_and_share_their_ids(tmp_path: Path, f
 
 def test_what_train_lacks_stays_and_is_counted() -> None:
     parts = pr.given_split(frame(TRAIN), frame(TEST))
-    assert parts.made["new_in_test"] == {"users": 1, "items": 2, "pairs": 3}
+    assert parts.made.new_in_test.model_dump() == {"users": 1, "items": 2, "pairs": 3}
     assert parts.describe() == "given: train 5, test 4 (1 user and 2 items not in train)"
     found = pr.evaluate(pr.ItemPop().fit(parts.full_train), parts)
     assert found.n_users_evaluated == 3  # d, whom train does not have, is judged too
     known = pr.given_split(frame(TRAIN), frame([("a", 3)]))
-    assert known.made["new_in_test"] == {"users": 0, "items": 0, "pairs": 0}
+    assert known.made.new_in_test.model_dump() == {"users": 0, "items": 0, "pairs": 0}
     assert known.describe() == "given: train 5, test 1"
 
 
@@ -83,7 +83,7 @@ def test_evaluated_as_the_same_rows_split_by_us() -> None:
 
 def test_repeated_rows_of_a_part_count_once() -> None:
     parts = pr.given_split(frame([*TRAIN, ("a", 1)]), frame(TEST))
-    assert (len(parts.train), parts.made["duplicates_dropped"]) == (5, 1)
+    assert (len(parts.train), parts.made.duplicates_dropped) == (5, 1)
 
 
 def test_times_are_brought_to_one_unit() -> None:

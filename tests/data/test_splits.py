@@ -53,7 +53,7 @@ def test_same_seed_same_split_other_seed_other_split():
 def test_ratio_sizes():
     parts = split(log(rows=1000, n_items=5000), "ratio", test=0.25)
     assert len(parts.test) == pytest.approx(250, abs=3)
-    assert parts.made["parameters"] == {"test": 0.25}
+    assert parts.made.parameters.given() == {"test": 0.25}
 
 
 def test_leave_n_out_takes_n_of_each_user_that_has_more():
@@ -109,7 +109,7 @@ def test_official_is_by_row_order(ml_100k):
 def test_gowalla_is_split_as_it_was_published(data_dir):
     data = load("gowalla", offline=True)
     parts = split(data)
-    assert (parts.label, parts.made["method"]) == ("given", "given")
+    assert (parts.label, parts.made.method) == ("given", "given")
     assert (parts.full_train.n_positives, parts.test.n_positives) == (810_128, 217_242)
     published = read(data_dir / "gowalla" / "test.txt")
     assert data.users == published.users

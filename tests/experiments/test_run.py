@@ -4,10 +4,9 @@ import pytest
 import purerec as pr
 from purerec.errors import ConfigError, DataError, DivergedError, PurerecError
 from purerec.evaluation.metrics import DEFAULT_METRICS
-from purerec.experiments import reproduce, run
-from purerec.experiments.run import Plan, RunStore, compare_models
-from purerec.paper import printed
-from purerec.tuning.settings_file import tuned_settings
+from purerec.experiments import run
+from purerec.experiments.plans import Plan
+from purerec.experiments.run import RunStore, compare_models
 
 
 def parts():
@@ -113,26 +112,6 @@ def test_ctrl_c_is_no_failure_of_a_model(monkeypatch):
         compare_models(parts(), PLANS[:1], seeds=2)
 
 
-def test_an_experiment_with_a_failed_model_is_not_written(tmp_path, monkeypatch):
-    (tmp_path / "one.toml").write_text(
-        """
-        title = "one"
-        data = "world"
-        split = "ratio"
-        seeds = 5
-        metric = "P@5"
-        baseline = "itempop"
-        protocol = "exact"
-        models = [{ name = "itempop" }, { name = "broken", model = "itempop" }]
-        """
-    )
-    make = Plan.make
-    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
-    monkeypatch.setattr(Plan, "make", lambda self: Broken() if self.name == "broken" else make(self))
-    with pytest.raises(PurerecError, match=r"one is not complete .broken: internal error.*--resume"):
-        reproduce.reproduce("one", quick=True, tell=lambda _: None)
-
-
 def test_any_metric_of_ranks_is_computed_and_others_are_refused_before_anything_is_fitted(monkeypatch):
     found = compare_models(parts(), PLANS[:2], seeds=1, metric="Recall@7")
     assert found.metrics == [*DEFAULT_METRICS, "Recall@7"]
@@ -221,65 +200,7 @@ def test_early_stopping_refits_on_everything():
     split = parts()
     model = pr.PUGMF(epochs=40, validate_every=2, dim=4)
     run.fit_with_early_stopping(model, split.full_train, seed=0, options=pr.Run())
-    assert model.fitted_on["positives"] == split.full_train.n_positives
-    assert len(model.history.records) == model.fitted_on["epochs_found"]
+    assert model.fitted_on.positives == split.full_train.n_positives
+    assert len(model.history.records) == model.fitted_on.epochs_found
     with pytest.raises(ConfigError, match="not fitted in epochs"):
         run.fit_with_early_stopping(pr.ItemPop(), split.full_train, seed=0, options=pr.Run())
-
-
-def test_every_experiment_names_models_and_settings_that_exist():
-    assert {"table2", "table3", "table4", "exposure"} <= set(reproduce.names())
-    import tomllib
-
-    for name in reproduce.names():
-        spec = tomllib.loads((printed.folder() / f"{name}.toml").read_text())
-        for line in spec["models"]:
-            reproduce._plan({"name": line} if isinstance(line, str) else line, spec).make()
-        assert spec["seeds"] >= 5
-
-
-def test_settings_of_an_experiment_go_to_the_models_that_have_them():
-    spec = {"data": "ml-1m", "settings": {"dim": 7, "epochs": 3}, "tuned": True}
-    plan = reproduce._plan
-    assert plan({"name": "itempop", "tuned": False}, spec).settings == {}
-    assert plan({"name": "bpr", "tuned": False}, spec).settings == {"dim": 7, "epochs": 3}
-    assert plan({"name": "bpr", "tuned": False, "settings": {"dim": 2}}, spec).settings == {"dim": 2, "epochs": 3}
-    found = tuned_settings("ml-1m", "bpr")
-    assert plan({"name": "bpr"}, spec).settings == {"dim": 7, "epochs": 3} | found
-
-
-def test_exposure_experiment_on_a_small_world(tmp_path, monkeypatch):
-    (tmp_path / "small.toml").write_text(
-        """
-        title = "small"
-        kind = "exposure"
-        exposures = [0.0, 1.0]
-        seeds = 5
-        metric = "NDCG@10"
-        baseline = "pn"
-        candidates = { regularization = [0.05, 0.2] }
-        world = { users = 80, items = 60, dim = 4, prior = 0.1 }
-        test_users = 80
-        [[models]]
-        name = "pn"
-        model = "gmf"
-        settings = { dim = 4, epochs = 5 }
-        [[models]]
-        name = "pu"
-        model = "pugmf"
-        settings = { dim = 4, epochs = 5 }
-        """
-    )
-    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
-    found = reproduce.reproduce("small", quick=True, tell=lambda _: None)
-    assert [row["exposure"] for row in found["rows"]] == [0.0, 1.0]
-    assert all(0 <= row["metrics"]["pu"]["NDCG@10"] <= 1 for row in found["rows"])
-    assert found["seeds"] == 2
-    with pytest.raises(ConfigError, match="there is no experiment 'big'"):
-        reproduce.reproduce("big")
-
-
-def test_the_papers_rows():
-    assert printed.paper_row("ml-100k", "pure")["P@5"] == 0.3901
-    assert printed.paper_row("ml-1m", "pure")["MRR"] == 0.6895
-    assert printed.paper_row("yelp", "graphgan") is None

@@ -48,7 +48,7 @@ FORM = {
     "history_weight": None,  # of no use to free ones, like the next three
     "history_regularization": 10.0,
     "item_power": 0.2,
-    "neighbours": None,
+    "neighbors": None,
     "generators": "both",  # G_u and G_i
     "fake_weight": 1.0,  # Eq. (D_loss2): no weight
     "fake_ratio": 1.0,  # Section 3.2: a ratio of 1
@@ -262,10 +262,10 @@ def test_the_paper_preset_plays_algorithm_1(name, data, recorder):
     model = pr.PURE.paper(name).fit(data)
     a_round = [("D", 1e-3, True), ("G", 1e-3, round(10 * N_P / batch))]
     assert recorder.calls == [("D", 1e-3, False)] * rounds + a_round * rounds
-    assert [r["phase"] for r in model.history.records] == ["pre-training"] * rounds + ["the game"] * rounds
+    assert [r.phase for r in model.history.records] == ["pre-training"] * rounds + ["the game"] * rounds
     last = model.history.records[-1]
     told = ("loss", "D(positive)", "D(unlabeled)", "D(fake)", "fake_norm", "generator_loss")
-    assert [last[name] for name in told] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.7]
+    assert [last.values[name] for name in told] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.7]
 
 
 @pytest.mark.parametrize("name", PRINTED)
@@ -301,7 +301,7 @@ def test_without_generators_there_are_only_epochs_of_the_discriminator(name, dat
     assert [call[0] for call in recorder.calls] == ["D"] * 10
     assert not any(call[2] for call in recorder.calls)
     np.testing.assert_allclose([call[1] for call in recorder.calls], rates)
-    np.testing.assert_allclose([r["learning_rate"] for r in model.history.records], rates)
+    np.testing.assert_allclose([r.values["learning_rate"] for r in model.history.records], rates)
 
 
 def test_a_given_start_leaves_no_pre_training(data, recorder):

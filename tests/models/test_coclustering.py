@@ -5,7 +5,7 @@ import pytest
 
 import purerec as pr
 from conftest import checkerboard
-from purerec.models.coclustering import CoClustering, Problem, _fill_empty
+from purerec.models.coclustering import ClusteringProblem, CoClustering, _fill_empty
 from purerec.models.families.ratings import Targets
 
 
@@ -49,7 +49,7 @@ def problem(seed, clusters, *, background):
     full[user, item] = value
     targets = Targets(user.astype(np.int32), item.astype(np.int32), value.astype(np.float32))
     weights = np.where(known, 1.0, weight[:, None])
-    return Problem(targets, weight, shape, clusters), Dense(full, weights, clusters), rng
+    return ClusteringProblem(targets, weight, shape, clusters), Dense(full, weights, clusters), rng
 
 
 @pytest.mark.parametrize("background", [True, False], ids=["weighted zeros", "ratings"])
@@ -108,7 +108,7 @@ def test_more_restarts_are_never_worse():
         model = CoClustering(user_clusters=4, item_clusters=4, restarts=restarts, epochs=3).fit(data, seed=0)
         weight = 16.0 * data.positives.counts / (30 - data.positives.counts)
         known = Targets(data.positives.users, data.positives.indices, np.ones(data.n_positives, np.float32))
-        task = Problem(known, weight, data.shape, (4, 4))
+        task = ClusteringProblem(known, weight, data.shape, (4, 4))
         clusters = model._params["user_cluster"], model._params["item_cluster"]
         return task.error(*clusters, task.averages(*clusters))
 

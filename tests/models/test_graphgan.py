@@ -142,7 +142,7 @@ def test_it_learns(start):
     model = GraphGAN(start=start, dim=4).fit(checkerboard(), seed=0)
     found = model.recommend(k=1)
     assert (found["user"] == found["item"]).mean() >= 0.9
-    assert {record["phase"] for record in model.history.records} == {"pre-training", "game"}
+    assert {record.phase for record in model.history.records} == {"pre-training", "game"}
 
 
 @pytest.mark.parametrize("stop", [4, 8, 10])

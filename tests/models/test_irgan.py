@@ -112,7 +112,7 @@ def test_every_form_learns(mode, start):
     model = IRGAN(mode=mode, start=start, dim=4).fit(checkerboard(), seed=0)
     found = model.recommend(k=1)
     assert (found["user"] == found["item"]).mean() >= 0.9
-    assert {record["phase"] for record in model.history.records} == {"pre-training", "game"}
+    assert {record.phase for record in model.history.records} == {"pre-training", "game"}
 
 
 def test_the_generator_learns_without_pre_training():

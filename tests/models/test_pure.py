@@ -57,12 +57,12 @@ def test_history_has_every_curve():
     parts = pr.split(data, "ratio")
     model = pr.PURE(**QUICK, validate_every=3).fit(parts.train, valid=parts.valid)
     assert {"loss", "D(positive)", "D(unlabeled)", "user_norm", "item_norm", "learning_rate"} <= set(
-        model.history.records[0]
+        model.history.records[0].values
     )
     assert len(model.history.curve("D(fake)")) == 6
     assert len(model.history.curve("fake_norm")) == 6
     assert [epoch for epoch, _ in model.history.curve("P@5")] == [2, 5, 8, 11]
-    assert model.history.records[0]["phase"] == "pre-training"
+    assert model.history.records[0].phase == "pre-training"
 
 
 def test_bias_starts_at_the_prior():

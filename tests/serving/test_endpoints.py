@@ -125,7 +125,7 @@ def test_explain(served: Served, model: Recommender):
 def test_model(served: Served, model: Recommender):
     answer = served.get("/v1/model").json()
     assert answer["name"] == "ials"
-    assert answer["fitted_on"] == model.fitted_on
+    assert answer["fitted_on"] == model.fitted_on.to_dict()
     assert answer["config"]["dim"] == 4
     assert answer["metrics"] == {"P@5": 0.5}
     assert answer["personalised"] is True

@@ -11,8 +11,9 @@ import pytest
 
 from purerec.errors import ConfigError, DivergedError, StoreError
 from purerec.storage import HEAD, read_folder, read_manifest, write_folder
+from purerec.training.history import History, Record
 from purerec.training.loop import train
-from purerec.training.run import History, Run
+from purerec.training.run import Run
 
 
 class Walk:
@@ -42,9 +43,9 @@ def go(game, tmp_path=None, epochs=20, run=None, **kwargs):
 def test_every_epoch_is_recorded():
     seen = []
     history = go(Walk(), run=Run(callbacks=(seen.append,)))
-    assert [r["epoch"] for r in history.records] == list(range(20))
+    assert [r.epoch for r in history.records] == list(range(20))
     assert seen == history.records
-    assert history.curve("loss")[3] == (3, history.records[3]["loss"])
+    assert history.curve("loss")[3] == (3, history.records[3].values["loss"])
 
 
 def test_early_stopping_goes_back_to_the_best():
@@ -72,7 +73,7 @@ def test_resumed_ends_in_the_same_bits(tmp_path, stop):
     run = Run(checkpoint=tmp_path / "c", checkpoint_epochs=1)
 
     def crash(record):
-        if record["epoch"] == stop:
+        if record.epoch == stop:
             raise RuntimeError("power cut")
 
     part = Walk()
@@ -81,7 +82,7 @@ def test_resumed_ends_in_the_same_bits(tmp_path, stop):
     again = Walk()
     history = go(again, run=Run(checkpoint=run.checkpoint, checkpoint_epochs=1, resume=True))
     assert again.x == whole.x
-    assert [r["epoch"] for r in history.records] == list(range(20))
+    assert [r.epoch for r in history.records] == list(range(20))
 
 
 def test_resumed_early_stopping_remembers_the_best(tmp_path):
@@ -93,7 +94,7 @@ def test_resumed_early_stopping_remembers_the_best(tmp_path):
     stream, part = scores(), Walk()
 
     def crash(record):
-        if record["epoch"] == 6:
+        if record.epoch == 6:
             raise RuntimeError
 
     options = {"checkpoint": tmp_path / "c", "checkpoint_epochs": 2}
@@ -134,7 +135,7 @@ def test_limits():
 
 
 def test_thinned_history_has_the_last_epoch_and_finite_values_only():
-    history = History([{"epoch": n, "loss": 1 / (n + 1), "seconds": 0.1, "rate": float("nan")} for n in range(1001)])
+    history = History([Record(n, {"loss": 1 / (n + 1), "rate": float("nan")}, seconds=0.1) for n in range(1001)])
     thinned = history.thinned(most=200)
     assert 150 <= len(thinned) <= 200
     assert thinned[-1] == {"epoch": 1000, "loss": 0.000999001}
@@ -154,7 +155,7 @@ def test_the_log_of_a_killed_run_has_every_epoch_once(tmp_path):
     log, options = tmp_path / "log.jsonl", {"checkpoint": tmp_path / "c", "checkpoint_epochs": 3}
 
     def crash(record):
-        if record["epoch"] == 7:
+        if record.epoch == 7:
             raise RuntimeError("power cut")
 
     with pytest.raises(RuntimeError):

@@ -58,7 +58,8 @@ def compare(
     """
     from purerec.data.catalog import cache_folder
     from purerec.evaluation.choosing import check_choice
-    from purerec.experiments.run import Plan, RunStore, compare_models
+    from purerec.experiments.plans import Plan
+    from purerec.experiments.run import RunStore, compare_models
     from purerec.models.registry import REGISTRY
     from purerec.tuning.settings_file import check_searched, chosen_file, settings_from
 

@@ -101,8 +101,8 @@ def fit(
         remove_folder(checkpoint, kind=CHECKPOINT)
     facts = recommender.fitted_on
     console.say(
-        f"{model} fitted on {facts['positives']:,} positives of {facts['users']:,} users and {facts['items']:,} "
-        f"items in {facts['fit_seconds']:.2f} s, saved in {folder}"
+        f"{model} fitted on {facts.positives:,} positives of {facts.users:,} users and {facts.items:,} "
+        f"items in {facts.fit_seconds:.2f} s, saved in {folder}"
     )
     if judged is not None and parts is not None:
         console.say(f"on the test part of {parts.describe()}; {judged.label}:")

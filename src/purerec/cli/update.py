@@ -43,18 +43,18 @@ def update(
     check_target(out, kind="model")  # before the work, not after
     with locked(out):  # from before it is read: of two updates at once, one would be lost
         model = load_model(folder)
-        as_before = reading.min_rating is None and model.fitted_on.get("positive_rating") is not None
+        as_before = reading.min_rating is None and model.fitted_on.positive_rating is not None
         new = reading.load(data, explain_positives=not as_before)
-        before = model.fitted_on.get("updated", {}).get("times", 0)
+        before = model.fitted_on.updated
         model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=Run(progress=console.err.is_terminal))
         written = model.save(out, files={"report.html": fit_report(model).encode()})
-    facts = model.fitted_on.get("updated", {})
-    if facts.get("times", 0) == before:
+    facts = model.fitted_on.updated
+    if facts is None or facts == before:
         console.say(f"{data} has nothing that {folder} does not know; the model is in {written} as it was")
         return
     console.say(
-        f"{model.name} updated with {facts['new_positives']:,} new positives, {facts['new_users']:,} new users and "
-        f"{facts['new_items']:,} new items in {facts['seconds']:.2f} s, saved in {written}"
+        f"{model.name} updated with {facts.new_positives:,} new positives, {facts.new_users:,} new users and "
+        f"{facts.new_items:,} new items in {facts.seconds:.2f} s, saved in {written}"
     )
     console.note(f"next: {command('recommend', written, '--user', model.users[len(model.users) - 1])}")
 

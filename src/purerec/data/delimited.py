@@ -12,7 +12,7 @@ from typing import NoReturn
 import polars as pl
 
 from purerec.data.contents import BLANK, Content, raise_not_utf8, reason
-from purerec.data.sniffing import Layout, Role, split_line, text_lines
+from purerec.data.sniffing import Role, TextLayout, split_line, text_lines
 from purerec.errors import ReadError
 
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -31,7 +31,7 @@ class TextRows:
     """(n,) which row of the body each is, counted with blank lines"""
     body: bytes
     first_line: int
-    layout: Layout
+    layout: TextLayout
 
     def line(self, at: int) -> int:
         """The number of the line in the file, from 1, at which a row of the table begins."""
@@ -53,7 +53,7 @@ class TextRows:
 
 
 def polars_csv(
-    source: Path | bytes, layout: Layout, types: dict[Role, pl.DataType], *, skip_lines: int
+    source: Path | bytes, layout: TextLayout, types: dict[Role, pl.DataType], *, skip_lines: int
 ) -> pl.DataFrame:
     """The columns that have a role, with these types; blank lines are rows of nulls."""
     # With '::' every second column is the empty one between the colons.
@@ -74,7 +74,7 @@ def polars_csv(
     return table.select([pl.col(f"column_{step * n}").alias(role) for role, n in layout.roles.items()])
 
 
-def text_rows(content: Content, start: int, layout: Layout, where: str) -> TextRows:
+def text_rows(content: Content, start: int, layout: TextLayout, where: str) -> TextRows:
     """Every line of the body that is not blank, all columns as text."""
     body, first_line = bytes(content.raw[start:]).removeprefix(b"\xef\xbb\xbf"), content.line_number(start)
     if not body:
@@ -91,7 +91,7 @@ def text_rows(content: Content, start: int, layout: Layout, where: str) -> TextR
     return TextRows(table.drop(_ROW), table[_ROW], body, first_line, layout)
 
 
-def _has_quotes(layout: Layout) -> bool:
+def _has_quotes(layout: TextLayout) -> bool:
     return layout.delimiter not in ("::", _STAND_IN)
 
 
@@ -100,7 +100,7 @@ def _looks_blank(cells: pl.Series) -> pl.Series:
     return cells.is_null() | ((cells != "") & (cells.str.strip_chars(BLANK) == ""))
 
 
-def _blank_rows(separated: bytes, layout: Layout) -> pl.Series:
+def _blank_rows(separated: bytes, layout: TextLayout) -> pl.Series:
     """(n_rows,) where no column has anything, those without a role included."""
     everything = {f"column_{n}": pl.String() for n in range(len(layout.names))}
     table = pl.read_csv(
@@ -116,7 +116,7 @@ def _blank_rows(separated: bytes, layout: Layout) -> pl.Series:
     return blank
 
 
-def _raise_for(body: bytes, first_line: int, layout: Layout, where: str, error: BaseException) -> NoReturn:
+def _raise_for(body: bytes, first_line: int, layout: TextLayout, where: str, error: BaseException) -> NoReturn:
     """Name the first line that polars cannot have liked."""
     try:
         text = body.decode()
@@ -138,7 +138,7 @@ def _raise_for(body: bytes, first_line: int, layout: Layout, where: str, error: 
     raise ReadError(f"{where}: cannot be read as delimited text ({reason(error)}); mend the file")
 
 
-def _field_counts(text: str, layout: Layout) -> Iterator[tuple[int, int]]:
+def _field_counts(text: str, layout: TextLayout) -> Iterator[tuple[int, int]]:
     """For every row that is not blank, which line it begins on, from 0, and how many fields it has."""
     if not _has_quotes(layout):
         for at, line in enumerate(text_lines(text)):

@@ -7,20 +7,18 @@ not been fitted to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from purerec.data.interactions import Interactions
+from purerec.data.made import Made, SplitParameters
 from purerec.data.splits import On, Split, split
 from purerec.errors import SplitError
 from purerec.rng import named_rng
 from purerec.types import I64
 
 
-def folds(train: Interactions, made: Mapping[str, Any], n: int, *, seed: int = 0) -> list[Split]:
+def folds(train: Interactions, made: Made, n: int, *, seed: int = 0) -> list[Split]:
     """`n` folds of a train part, its rows held out in the way that `made` (of `Split.made`) tells of the test part.
 
     ratio, official, given    a random share of the rows
@@ -29,20 +27,21 @@ def folds(train: Interactions, made: Mapping[str, Any], n: int, *, seed: int = 0
 
     Of rows and of a user's rows those come first that were held out least often.
     """
-    method, parameters = made.get("method", "ratio"), made.get("parameters", {})
+    method, parameters = made.method or "ratio", made.parameters
     log = train.deduplicate()
     if method == "temporal":
         return _back_in_time(log, parameters, n)
-    eligible = log.is_positive if parameters.get("on") == "positives" else np.ones(len(log), dtype=np.bool_)
+    eligible = log.is_positive if parameters.on == "positives" else np.ones(len(log), dtype=np.bool_)
     rows = np.flatnonzero(eligible)
     times_held = np.zeros(len(log), dtype=np.int64)
     found = []
     for number in range(n):
         draw = named_rng(seed, f"fold {number}").random(len(rows))
         if method == "leave_n_out":
-            held = _per_user(log, rows, draw, times_held, parameters["n"])
+            assert parameters.n is not None, "leave_n_out has an n"
+            held = _per_user(log, rows, draw, times_held, parameters.n)
         else:
-            share = parameters.get("test", 0.2)
+            share = 0.2 if parameters.test is None else parameters.test
             held = rows[np.lexsort((draw, times_held[rows]))[: round(share * len(rows))]]
         if not log.is_positive[held].any() or len(held) == len(log):
             raise SplitError(
@@ -52,7 +51,7 @@ def folds(train: Interactions, made: Mapping[str, Any], n: int, *, seed: int = 0
         times_held[held] += 1
         mask = np.zeros(len(log), dtype=np.bool_)
         mask[held] = True
-        told = {"method": method, "seed": seed, "parameters": {**parameters, "fold": number}, "of": "train"}
+        told = Made(method=method, seed=seed, parameters=parameters.model_copy(update={"fold": number}), of="train")
         found.append(Split(log.subset(~mask), None, log.subset(mask), told, whole=log.pairs))
     return found
 
@@ -76,10 +75,10 @@ def _per_user(log: Interactions, rows: I64, draw: npt.NDArray[np.float64], times
     return held
 
 
-def _back_in_time(log: Interactions, parameters: Mapping[str, Any], n: int) -> list[Split]:
+def _back_in_time(log: Interactions, parameters: SplitParameters, n: int) -> list[Split]:
     """A time point says nothing about the train part, so that a fifth stands for it, as in `split`."""
-    how = {key: parameters[key] for key in ("n", "test") if parameters.get(key) is not None}
-    on: On = "positives" if parameters.get("on") == "positives" else "all"
+    how = parameters.model_dump(include={"n", "test"}, exclude_none=True)
+    on: On = "positives" if parameters.on == "positives" else "all"
     found: list[Split] = []
     for number in range(n):
         try:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from purerec.data.interactions import Csr, Interactions
+from purerec.data.made import Made, NewInTest
 from purerec.data.readers import is_list_file, read
 from purerec.data.sharing import with_shared_vocabularies
 from purerec.data.splits import UNITS_PER_SECOND, Split
@@ -49,15 +50,16 @@ def split_of(train: Interactions, test: Interactions, valid: Interactions | None
     _check_ids_meet(known, parts["test"], logs)
     if not parts["test"].n_positives:
         raise SplitError("the test part has no positives; lower the rating that counts as positive")
-    made: dict[str, Any] = {
-        "method": "given",
-        "seed": None,
-        "parameters": {},
-        "rows": sum(rows.values()),
-        "duplicates_dropped": sum(rows.values()) - sum(map(len, parts.values())),
-        **{part: len(parts[part]) if part in parts else 0 for part in ("train", "valid", "test")},
-        "new_in_test": _new_in_test(known, parts["test"]),
-    }
+    sizes = {part: len(parts[part]) if part in parts else 0 for part in given}
+    made = Made(
+        method="given",
+        rows=sum(rows.values()),
+        duplicates_dropped=sum(rows.values()) - sum(map(len, parts.values())),
+        new_in_test=_new_in_test(known, parts["test"]),
+        train=sizes["train"],
+        valid=sizes["valid"],
+        test=sizes["test"],
+    )
     return Split(parts["train"], parts.get("valid"), parts["test"], made)
 
 
@@ -135,12 +137,12 @@ def _check_ids_meet(known: Csr, test: Interactions, logs: dict[str, Interactions
             )
 
 
-def _new_in_test(known: Csr, test: Interactions) -> dict[str, int]:
+def _new_in_test(known: Csr, test: Interactions) -> NewInTest:
     """What the test part has that a model cannot have learned anything about."""
     new_user, new_item = known.counts == 0, known.item_counts == 0
     pairs = test.pairs
-    return {
-        "users": int(np.count_nonzero(new_user & (pairs.counts > 0))),
-        "items": int(np.count_nonzero(new_item & (pairs.item_counts > 0))),
-        "pairs": int(np.count_nonzero(new_user[pairs.users] | new_item[pairs.indices])),
-    }
+    return NewInTest(
+        users=int(np.count_nonzero(new_user & (pairs.counts > 0))),
+        items=int(np.count_nonzero(new_item & (pairs.item_counts > 0))),
+        pairs=int(np.count_nonzero(new_user[pairs.users] | new_item[pairs.indices])),
+    )

@@ -27,7 +27,7 @@ _LOG = logging.getLogger("purerec")
 
 
 @dataclass(frozen=True)
-class Found:
+class Located:
     folder: Path
     layout: Layout
     titles: File | None
@@ -49,7 +49,7 @@ def local_folders(entry: Entry, cache_dir: str | os.PathLike[str] | None) -> lis
     return [*first, cache_folder(cache_dir) / entry.name]
 
 
-def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: bool, progress: bool) -> Found:
+def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: bool, progress: bool) -> Located:
     """Where a good copy is, after going through the sources in order."""
     *own, cache = local_folders(entry, cache_dir)
     tried = [] if own else ["$PUREREC_DATA: not set"]
@@ -80,7 +80,7 @@ def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: b
     )
 
 
-def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) -> Found | None:
+def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) -> Located | None:
     """Ask the sources in order, alone; what was tried in vain is added to the list."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def is_present(folder: Path, layout: Layout) -> bool:
     return all(os.path.isfile(folder / file.name) for file in layout.interactions)
 
 
-def _find(folder: Path, entry: Entry, *, whole: bool) -> Found:
+def _find(folder: Path, entry: Entry, *, whole: bool) -> Located:
     """The first layout of which the folder has a good copy. `whole`: damaged titles count as damage."""
     reasons = []
     for layout in entry.layouts:
@@ -114,7 +114,7 @@ def _find(folder: Path, entry: Entry, *, whole: bool) -> Found:
         try:
             for file in layout.interactions:
                 verify(folder / file.name, file)
-            return Found(folder, layout, _find_titles(folder, layout, whole=whole))
+            return Located(folder, layout, _find_titles(folder, layout, whole=whole))
         except Unusable as reason:
             reasons.append(str(reason))
     if reasons:

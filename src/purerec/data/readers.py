@@ -21,7 +21,7 @@ from purerec.data.adjacency import adjacency_rows, is_adjacency
 from purerec.data.contents import Content, check_file, content_of, reason, shown
 from purerec.data.delimited import POLARS_ERRORS, polars_csv, text_rows
 from purerec.data.interactions import Interactions
-from purerec.data.sniffing import CANONICAL_INTEGER, ROLES, Layout, Role, find_roles, sniff
+from purerec.data.sniffing import CANONICAL_INTEGER, ROLES, Role, TextLayout, find_roles, sniff
 from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
 
@@ -164,7 +164,7 @@ def _read_text(
     return checked(_with_integer_ids(rows.table), where=where, name=name, row_number=rows.line)
 
 
-def _body(content: Content, layout: Layout) -> int:
+def _body(content: Content, layout: TextLayout) -> int:
     """Where the first line below the header begins."""
     start = content.skip_blank_lines()
     return content.skip_blank_lines(content.after_line(start)) if layout.has_header else start
@@ -185,7 +185,7 @@ def _read_parquet(path: Path, columns: Columns) -> pl.DataFrame:
         raise ReadError(f"{where}: not a readable Parquet file ({reason(error)}); write it again") from None
 
 
-def _read_typed(path: Path, content: Content, start: int, layout: Layout) -> pl.DataFrame | None:
+def _read_typed(path: Path, content: Content, start: int, layout: TextLayout) -> pl.DataFrame | None:
     """Straight into numbers where the first lines say so; None where that fails or could change an id."""
     types: dict[Role, pl.DataType] = {}
     for role, n in layout.roles.items():
@@ -217,7 +217,7 @@ def _read_typed(path: Path, content: Content, start: int, layout: Layout) -> pl.
     return _without_blank_rows(table, content, layout)
 
 
-def _without_blank_rows(table: pl.DataFrame, content: Content, layout: Layout) -> pl.DataFrame | None:
+def _without_blank_rows(table: pl.DataFrame, content: Content, layout: TextLayout) -> pl.DataFrame | None:
     """Blank lines arrive as rows of nulls; None where such a row may be something else."""
     if not any(table[role].null_count() for role in ("user", "item")):
         return table

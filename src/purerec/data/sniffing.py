@@ -41,7 +41,7 @@ CANONICAL_INTEGER = re.compile(r"(0|-?[1-9]\d{0,17})$")
 
 
 @dataclass(frozen=True)
-class Layout:
+class TextLayout:
     """How to read the file."""
 
     delimiter: str
@@ -63,7 +63,7 @@ def sniff(
     header: bool | None = None,
     columns: dict[Role, str | int | None],
     required: tuple[Role, ...] = ("user", "item"),
-) -> Layout:
+) -> TextLayout:
     """The layout of a file from its first complete lines."""
     _check_delimiter(delimiter, where)
     lines = [line for line in text_lines(text, most=200) if line.strip(BLANK)]
@@ -84,7 +84,7 @@ def sniff(
         names = tuple(f"column {n}" for n in range(1, len(rows[0]) + 1))
     body = tuple(tuple(row) for row in (rows[1:] if header else rows))
     roles = find_roles(names, columns, where=where, named=header, body=body, required=required)
-    return Layout(delimiter, header, names, roles, body)
+    return TextLayout(delimiter, header, names, roles, body)
 
 
 def text_lines(text: str, *, most: int = -1) -> list[str]:

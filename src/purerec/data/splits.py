@@ -10,18 +10,18 @@ import re
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from purerec.data.interactions import Csr, Interactions
+from purerec.data.made import Made, Method, SplitParameters
 from purerec.data.sharing import join
 from purerec.errors import SplitError
 from purerec.rng import named_rng
 from purerec.types import Mask
 
-Method = Literal["official", "given", "ratio", "leave_n_out", "temporal"]
 On = Literal["all", "positives"]
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _PUBLISHED_PARTS = {"gowalla": (810_128, 217_242)}
@@ -35,8 +35,7 @@ class Split:
     train: Interactions
     valid: Interactions | None
     test: Interactions
-    made: dict[str, Any] = field(default_factory=dict)
-    """method, seed, parameters and sizes"""
+    made: Made = field(default_factory=Made)
     whole: InitVar[Csr | None] = None
     """The pairs of the log that the parts cover, if they are known already"""
 
@@ -66,26 +65,25 @@ class Split:
     @property
     def label(self) -> str:
         """A short name that tells splits apart: 'u1', 'ratio test=0.2 seed=0'."""
-        parameters = self.made.get("parameters", {})
-        if self.made.get("method") == "official":
-            return f"u{parameters['fold']}"
-        if self.made.get("method") == "given":
+        if self.made.method == "official":
+            return f"u{self.made.parameters.fold}"
+        if self.made.method == "given":
             return "given"
-        settings = {**parameters, "seed": self.made.get("seed")}
-        return " ".join([self.made.get("method", "given"), *(f"{k}={v}" for k, v in settings.items())])
+        settings = {**self.made.parameters.given(), "seed": self.made.seed}
+        return " ".join([self.made.method or "given", *(f"{k}={v}" for k, v in settings.items())])
 
     def describe(self) -> str:
         """One line for people: how the split was made and how large the parts are."""
-        settings = ", ".join(f"{k} {v}" for k, v in self.made.get("parameters", {}).items() if v is not None)
+        settings = ", ".join(f"{k} {v}" for k, v in self.made.parameters.given().items())
         sizes = f"train {len(self.train):,}"
         if self.valid is not None:
             sizes += f", valid {len(self.valid):,}"
-        method = self.made.get("method", "given")
+        method = self.made.method or "given"
         detail = f"{method} ({settings})" if settings else method
-        new = self.made.get("new_in_test", {})
-        counts = [_counted(new[what], what) for what in ("users", "items") if new.get(what)]
+        new = self.made.new_in_test
+        counts = [_counted(n, what) for what, n in (("users", new.users), ("items", new.items)) if n] if new else []
         note = f" ({' and '.join(counts)} not in train)" if counts else ""
-        seed = "" if self.made.get("seed") is None else f", seed {self.made['seed']}"
+        seed = "" if self.made.seed is None else f", seed {self.made.seed}"
         return f"{detail}{seed}: {sizes}, test {len(self.test):,}{note}"
 
 
@@ -137,19 +135,29 @@ def split(
             raise SplitError(f"the {what} part of the {how} split would be empty; {_remedy(log, how, what, at)}")
     if not log.positives.indptr[-1] or not (test_mask & log.is_positive).any():
         raise SplitError(f"the test part of the {how} split has no positives; hold out more or lower the threshold")
-    parameters = {"fold": fold, "test": picker.test_share, "n": n, "at": at, "on": None if on == "all" else on}
-    made: dict[str, Any] = {
-        "method": how,
-        "seed": seed,
-        "parameters": {k: v for k, v in parameters.items() if v is not None},
-        "rows": len(data),
-        "duplicates_dropped": len(data) - len(log),
-        "train": int(train_mask.sum()),
-        "valid": int(valid_mask.sum()),
-        "test": int(test_mask.sum()),
-    }
+    made = Made(
+        method=cast("Method", how),
+        seed=seed,
+        parameters=SplitParameters(
+            fold=_plain(fold),
+            test=_plain(picker.test_share),
+            n=_plain(n),
+            at=_plain(at),
+            on="positives" if on == "positives" else None,
+        ),
+        rows=len(data),
+        duplicates_dropped=len(data) - len(log),
+        train=int(train_mask.sum()),
+        valid=int(valid_mask.sum()),
+        test=int(test_mask.sum()),
+    )
     valid_part = log.subset(valid_mask) if valid_mask.any() else None
     return Split(log.subset(train_mask), valid_part, log.subset(test_mask), made, whole=log.pairs)
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as Python's own, which can be stored."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _resolve(data: Interactions, how: str, fold: int | None) -> tuple[str, int | None]:

@@ -189,11 +189,13 @@ class World:
 
     def true_split(self, *, users: int | None = 1000, seed: int = 0) -> Split:
         """Train on all of the log, test on what is `hidden`: for `evaluate` against the truth."""
+        from purerec.data.made import Made, SplitParameters
         from purerec.data.splits import Split
 
         test = self.hidden(users=users, seed=seed)
-        made = {"method": "truth", "seed": seed, "parameters": {"users": users}, "rows": len(self.observed)}
-        return Split(self.observed, None, test, {**made, "train": len(self.observed), "test": len(test)})
+        n, asked = len(self.observed), SplitParameters(users=users)
+        made = Made(method="truth", seed=seed, parameters=asked, rows=n, train=n, test=len(test))
+        return Split(self.observed, None, test, made)
 
     def _checked(self, user_idx: npt.ArrayLike) -> I64:
         user = np.atleast_1d(np.asarray(user_idx))

@@ -54,7 +54,7 @@ _AHEAD = 6  # triples between asking for a row and using it
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
-class Factors(NamedTuple):
+class FactorTables(NamedTuple):
     """score(u, i) = user_u . item_i + bias_i; rows are padded with zeros to `width`, a multiple of `LANES`."""
 
     user: F32
@@ -65,7 +65,7 @@ class Factors(NamedTuple):
     width: int
 
 
-class Rules(NamedTuple):
+class PairwiseRules(NamedTuple):
     """The settings, as kernels want them."""
 
     rule: int
@@ -78,7 +78,7 @@ class Rules(NamedTuple):
     bias_regularization: float
 
 
-class Work(NamedTuple):
+class PairwiseWork(NamedTuple):
     """Scratch of an epoch."""
 
     pairs: U64
@@ -96,7 +96,7 @@ class Work(NamedTuple):
 
 
 @kernel(inner=True)
-def score_pair(m: Factors, user: Scalar, item: Scalar) -> Scalar:
+def score_pair(m: FactorTables, user: Scalar, item: Scalar) -> Scalar:
     u, i = user * m.width, item * m.width
     acc = load(m.user, u) * load(m.item, i)
     for k in range(LANES, m.width, LANES):
@@ -106,7 +106,7 @@ def score_pair(m: Factors, user: Scalar, item: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def triple_step(
-    m: Factors, user: Scalar, i: Scalar, j: Scalar, weight: Scalar, c: Rules, learning_rate: Scalar
+    m: FactorTables, user: Scalar, i: Scalar, j: Scalar, weight: Scalar, c: PairwiseRules, learning_rate: Scalar
 ) -> Scalar:
     """One step on one triple; returns its weighted loss before the step."""
     u, p, n = user * m.width, i * m.width, j * m.width
@@ -136,7 +136,7 @@ def _lane(vector: Vector) -> Scalar:
 
 
 @kernel(inner=True)
-def _choose(m: Factors, w: Work, c: Rules, user: Scalar, first: Scalar, x: Scalar) -> Scalar:
+def _choose(m: FactorTables, w: PairwiseWork, c: PairwiseRules, user: Scalar, first: Scalar, x: Scalar) -> Scalar:
     """The negative among the candidates that `w.drawn` has from `first` on; -1 if there are none."""
     if c.rule == FIRST or w.drawn[first] < 0:
         return np.int64(w.drawn[first])
@@ -152,7 +152,7 @@ def _choose(m: Factors, w: Work, c: Rules, user: Scalar, first: Scalar, x: Scala
 
 
 @kernel(inner=True)
-def _draw(t: Tables, c: Rules, users: I32, n: Scalar, key: Scalar, counter: Scalar, out: I32) -> None:
+def _draw(t: Tables, c: PairwiseRules, users: I32, n: Scalar, key: Scalar, counter: Scalar, out: I32) -> None:
     if c.by_weight:
         draw_popular_items(t, users, n, key, counter, out)
     else:
@@ -161,7 +161,14 @@ def _draw(t: Tables, c: Rules, users: I32, n: Scalar, key: Scalar, counter: Scal
 
 @kernel(inner=True)
 def _find_violating(
-    t: Tables, m: Factors, w: Work, c: Rules, user: Scalar, i: Scalar, key: Scalar, counter: Scalar
+    t: Tables,
+    m: FactorTables,
+    w: PairwiseWork,
+    c: PairwiseRules,
+    user: Scalar,
+    i: Scalar,
+    key: Scalar,
+    counter: Scalar,
 ) -> tuple[Scalar, Scalar]:
     """The first candidate that scores above the positive less the margin, and how many it took; -1 if none does."""
     bar = score_pair(m, user, i) - np.float32(c.margin)
@@ -175,7 +182,9 @@ def _find_violating(
 
 
 @kernel()
-def pairwise_epoch(t: Tables, m: Factors, w: Work, c: Rules, learning_rate: Scalar, keys: U64, sums: F64) -> None:
+def pairwise_epoch(
+    t: Tables, m: FactorTables, w: PairwiseWork, c: PairwiseRules, learning_rate: Scalar, keys: U64, sums: F64
+) -> None:
     """One triple per positive, in random order. sums: loss, triples. keys: order, candidates, choice."""
     shuffle_pairs(t, keys[0], w.pairs)
     loss, n_triples = 0.0, 0
@@ -240,7 +249,7 @@ class PairwiseEngine:
             tables = weighted(tables, rank_shares(n_items, settings.rho)[place])
         self.tables, self.settings, self.seed = tables, settings, seed
         k = 1 if settings.rule == FIRST else settings.candidates
-        self._rules = Rules(
+        self._rules = PairwiseRules(
             settings.rule,
             by_weight,
             k,
@@ -252,7 +261,7 @@ class PairwiseEngine:
         harmonic = np.cumsum(1.0 / np.arange(1, n_items + 1))
         # A positive first outscored at candidate T stands at about (n_items - 1) / T.
         rank = np.maximum(1, (n_items - 1) // np.arange(1, k + 1))
-        self._work = Work(
+        self._work = PairwiseWork(
             np.empty(tables.indices.size, np.uint64),
             np.empty(_BLOCK * k, np.int32),
             np.empty(_BLOCK * k, np.int32),
@@ -286,7 +295,7 @@ class PairwiseEngine:
         self.factors = pack(state["user"], state["item"], state["item_bias"])
 
 
-def pack(user: F32, item: F32, bias: F32) -> Factors:
+def pack(user: F32, item: F32, bias: F32) -> FactorTables:
     """Factors in the layout of the kernels, from tables without padding."""
     width = -(-user.shape[1] // LANES) * LANES
 
@@ -295,10 +304,10 @@ def pack(user: F32, item: F32, bias: F32) -> Factors:
         table[:, : rows.shape[1]] = rows
         return table.ravel()
 
-    return Factors(padded(user), padded(item), np.array(bias, np.float32), width)
+    return FactorTables(padded(user), padded(item), np.array(bias, np.float32), width)
 
 
-def unpack(factors: Factors, dim: int) -> State:
+def unpack(factors: FactorTables, dim: int) -> State:
     """The inverse: user (n_users, dim), item (n_items, dim), item_bias (n_items,), as copies."""
     return {
         "user": factors.user.reshape(-1, factors.width)[:, :dim].copy(),

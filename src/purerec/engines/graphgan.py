@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from purerec.engines.bpr import Factors, score_pair
+from purerec.engines.bpr import FactorTables, score_pair
 from purerec.engines.irgan import Rates, label_step, shuffle_users
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
@@ -108,7 +108,7 @@ def _choose(w: Walks, step: Scalar, at: Scalar, n: Scalar, x: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def walk(
-    t: Tables, graph: Graph, g: Factors, w: Walks, k: Scalar, root: Scalar, key: Scalar, number: Scalar
+    t: Tables, graph: Graph, g: FactorTables, w: Walks, k: Scalar, root: Scalar, key: Scalar, number: Scalar
 ) -> Scalar:
     """Walk number `number` of a root with an item, noted as number k of `w`; the item that it ends at."""
     room = graph.branching + 1
@@ -166,7 +166,7 @@ def walk(
 
 
 @kernel(inner=True)
-def _climb(g: Factors, w: Walks, k: Scalar, room: Scalar, push: Scalar, r: Rates) -> None:
+def _climb(g: FactorTables, w: Walks, k: Scalar, room: Scalar, push: Scalar, r: Rates) -> None:
     """Add push * grad log p(walk k) to the generator, with L2 on what it touches.
 
     grad log p(chosen | node) = sum over options of (1 if chosen - p) * grad g(option).g(node)
@@ -194,7 +194,15 @@ def _climb(g: Factors, w: Walks, k: Scalar, room: Scalar, push: Scalar, r: Rates
 
 @kernel()
 def discriminator_pass(
-    t: Tables, graph: Graph, g: Factors, d: Factors, w: Walks, r: Rates, order_key: Scalar, key: Scalar, sums: F64
+    t: Tables,
+    graph: Graph,
+    g: FactorTables,
+    d: FactorTables,
+    w: Walks,
+    r: Rates,
+    order_key: Scalar,
+    key: Scalar,
+    sums: F64,
 ) -> None:
     """One pass over the positives, each beside the end of a walk. sums: loss, steps."""
     shuffle_users(w.order, order_key)
@@ -211,7 +219,15 @@ def discriminator_pass(
 
 @kernel()
 def generator_pass(
-    t: Tables, graph: Graph, g: Factors, d: Factors, w: Walks, r: Rates, order_key: Scalar, key: Scalar, sums: F64
+    t: Tables,
+    graph: Graph,
+    g: FactorTables,
+    d: FactorTables,
+    w: Walks,
+    r: Rates,
+    order_key: Scalar,
+    key: Scalar,
+    sums: F64,
 ) -> None:
     """Some walks for each user, and a policy gradient step with their mean reward as the baseline.
 

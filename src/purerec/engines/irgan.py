@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from purerec.engines.bpr import Factors, Rules, score_pair, triple_step
+from purerec.engines.bpr import FactorTables, PairwiseRules, score_pair, triple_step
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, exp_negative, load, sigmoid_softplus, splat, store, total
@@ -27,7 +27,7 @@ POINTWISE, PAIRWISE = 0, 1
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
-class Work(NamedTuple):
+class PolicyWork(NamedTuple):
     """Scratch of an epoch."""
 
     order: I32
@@ -66,7 +66,7 @@ def shuffle_users(order: I32, key: Scalar) -> None:
 
 
 @kernel(inner=True)
-def softmax_row(m: Factors, user: Scalar, n_items: Scalar, temperature: Scalar, w: Work) -> None:
+def softmax_row(m: FactorTables, user: Scalar, n_items: Scalar, temperature: Scalar, w: PolicyWork) -> None:
     """w.shares and w.cumulative of the user's softmax over all items, unnormalised."""
     inverse = np.float32(1.0 / temperature)
     top = np.float32(-np.inf)
@@ -99,7 +99,7 @@ def draw_share(cumulative: F64, n: Scalar, x: Scalar) -> Scalar:
 
 
 @kernel(inner=True)
-def label_step(m: Factors, user: Scalar, item: Scalar, label: Scalar, r: Rates) -> Scalar:
+def label_step(m: FactorTables, user: Scalar, item: Scalar, label: Scalar, r: Rates) -> Scalar:
     """SGD on the logistic loss of one pair with a label of 0 or 1; the loss before it."""
     x = score_pair(m, user, item)
     sigma, plus = sigmoid_softplus(splat(x))
@@ -117,7 +117,15 @@ def label_step(m: Factors, user: Scalar, item: Scalar, label: Scalar, r: Rates) 
 
 @kernel()
 def discriminator_pass(
-    t: Tables, g: Factors, d: Factors, w: Work, r: Rates, c: Rules, order_key: Scalar, key: Scalar, sums: F64
+    t: Tables,
+    g: FactorTables,
+    d: FactorTables,
+    w: PolicyWork,
+    r: Rates,
+    c: PairwiseRules,
+    order_key: Scalar,
+    key: Scalar,
+    sums: F64,
 ) -> None:
     """One pass over the positives, each beside an item that the generator draws. sums: loss, steps."""
     shuffle_users(w.order, order_key)
@@ -139,7 +147,7 @@ def discriminator_pass(
 
 
 @kernel(inner=True)
-def _reward(d: Factors, user: Scalar, j: Scalar, i: Scalar, mode: Scalar) -> Scalar:
+def _reward(d: FactorTables, user: Scalar, j: Scalar, i: Scalar, mode: Scalar) -> Scalar:
     """2 D - 1: of the item alone, or of the item against a positive."""
     x = score_pair(d, user, j)
     if mode == PAIRWISE:
@@ -150,7 +158,7 @@ def _reward(d: Factors, user: Scalar, j: Scalar, i: Scalar, mode: Scalar) -> Sca
 
 @kernel()
 def generator_pass(
-    t: Tables, g: Factors, d: Factors, w: Work, r: Rates, order_key: Scalar, key: Scalar, sums: F64
+    t: Tables, g: FactorTables, d: FactorTables, w: PolicyWork, r: Rates, order_key: Scalar, key: Scalar, sums: F64
 ) -> None:
     """One policy gradient step for each user. sums: expected reward under the generator (estimated), steps."""
     shuffle_users(w.order, order_key)
@@ -186,7 +194,7 @@ def generator_pass(
 
 
 @kernel(inner=True)
-def _policy_step(g: Factors, user: Scalar, w: Work, r: Rates, total_weight: Scalar) -> Scalar:
+def _policy_step(g: FactorTables, user: Scalar, w: PolicyWork, r: Rates, total_weight: Scalar) -> Scalar:
     """Climb along sum_s v_s (r_s - b) grad g(u, s) / temperature; returns the baseline b, the mean reward."""
     n_samples = w.samples.size
     baseline = 0.0

@@ -20,6 +20,7 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split
 from purerec.evaluation.protocols import Evaluation, evaluate
 from purerec.evaluation.significance import compare, pooled
+from purerec.experiments.specs import FoldingSpec
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
 from purerec.ranking.scorers import Factors
@@ -71,15 +72,15 @@ class Folded:
         return np.stack([self._model.score_history(self._given.row(int(user))) for user in user_idx])
 
 
-def folding_quality(spec: Mapping[str, Any], seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def folding_quality(spec: FoldingSpec, seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
     """Every data set and model of the experiment, both ways."""
-    metric, rows = spec["metric"], []
-    for name in spec["data"]:
+    metric, rows = spec.metric, []
+    for name in spec.data:
         data = catalog.load(name).deduplicate()
         found: dict[str, dict[str, list[Evaluation]]] = {}
         for seed in range(seeds):
-            others, both, parts = hold_out(data, spec["held_out"], spec["given"], seed)
-            for model in spec["models"]:
+            others, both, parts = hold_out(data, spec.held_out, spec.given, seed)
+            for model in spec.models:
                 ways = found.setdefault(model, {"trained": [], "folded": []})
                 ways["trained"].append(evaluate(make_model(model).fit(both, seed=seed), parts, seed=seed))
                 apart = make_model(model).fit(others, seed=seed)
@@ -94,7 +95,7 @@ def folding_quality(spec: Mapping[str, Any], seeds: int, tell: Callable[[str], N
             )
         for model, ways in found.items():
             rows.append({"data": name, "model": model, **_summary(ways, metric)})
-    return {"metric": metric, "held_out": spec["held_out"], "given": spec["given"], "rows": rows}
+    return {"metric": metric, "held_out": spec.held_out, "given": spec.given, "rows": rows}
 
 
 def _summary(ways: Mapping[str, list[Evaluation]], metric: str) -> dict[str, Any]:

@@ -13,13 +13,15 @@ from purerec.evaluation.significance import Row, compare
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class RunResult:
     """One model, fitted and evaluated once."""
 
     data: str
     split: str
     model: str
     settings: dict[str, Any]
+    resolved: dict[str, int | float]
+    """Settings that are None because they follow from the data, as numbers."""
     seed: int
     evaluation: Evaluation
     fit_seconds: float
@@ -38,6 +40,7 @@ class Result:
             "protocol_label": self.evaluation.label,
             "model": self.model,
             "settings": self.settings,
+            "resolved": self.resolved,
             "seed": self.seed,
             "metrics": dict(self.evaluation.metrics),
             "users": self.evaluation.n_users_evaluated,
@@ -56,7 +59,7 @@ class Comparison:
     data: str
     metric: str
     baseline: str
-    results: dict[str, list[Result]]
+    results: dict[str, list[RunResult]]
     paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What the paper prints for a model, where it was measured in the same way."""
     failed: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from purerec.data.splits import split as make_split
 from purerec.errors import ConfigError, PurerecError, StoreError
 from purerec.evaluation.choosing import Names, check_choice, deciding_metric, default_metrics, parse_all
 from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
-from purerec.experiments.results import Comparison, Result
+from purerec.experiments.plans import Plan
+from purerec.experiments.results import Comparison, RunResult
 from purerec.memory import Peak
 from purerec.models.contract.recommender import Recommender
-from purerec.models.registry import make_model, model_class
+from purerec.models.registry import model_class
 from purerec.paper.printed import paper_row
 from purerec.training.run import Run
 
@@ -37,7 +38,7 @@ def run(
     protocol: Protocol = "exact",
     options: Run | None = None,
     **evaluation: Any,
-) -> Result:
+) -> RunResult:
     """Fit a model on all of train with fixed settings, and evaluate it on the test part.
 
     A model that is already fitted is only evaluated; `evaluate` refuses it if it has seen the test part.
@@ -49,11 +50,12 @@ def run(
     fitted = time.perf_counter()
     result = evaluate(model, split, protocol=protocol, seed=seed, **evaluation)
     done = time.perf_counter()
-    return Result(
+    return RunResult(
         split.train.name,
         split.label,
         model.name,
         model.config.model_dump(mode="json"),
+        dict(model.fitted_on.resolved),
         seed,
         result,
         fitted - start,
@@ -81,22 +83,10 @@ def fit_with_early_stopping(
     best = getattr(probe, "history", None)
     epochs = None if best is None or best.best_epoch is None else best.best_epoch + 1
     model.fit(train, seed=seed, run=replace(options, stop_after=epochs))
-    model.fitted_on["epochs_found"] = epochs
+    model.fitted_on = model.fitted_on.model_copy(update={"epochs_found": epochs})
 
 
 # ---------------------------------------------------------------------- several models side by side
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One line of a comparison: a model with settings, under a name of its own."""
-
-    name: str
-    model: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def make(self) -> Recommender:
-        return make_model(self.model, **self.settings)
 
 
 def compare_models(
@@ -131,10 +121,10 @@ def compare_models(
         raise ConfigError(f"{against!r} is not among the models compared ({', '.join(names)})")
     reported = tuple(dict.fromkeys([*(asked or default_metrics(split.train.name)), metric]))
     how: dict[str, Any] = {"protocol": protocol, "pool": pool, "metrics": reported}
-    results: dict[str, list[Result]] = {}
+    results: dict[str, list[RunResult]] = {}
     failed: dict[str, str] = {}
     for plan in plans:
-        runs: list[Result] = []
+        runs: list[RunResult] = []
         try:
             for seed in range(seeds):
                 runs.append(_run_once(split, plan, seed, how, store))
@@ -153,7 +143,7 @@ def compare_models(
     return Comparison(split.train.name, metric, against, results, _printed(split, protocol, plans), failed)
 
 
-def _run_once(split: Split, plan: Plan, seed: int, how: Mapping[str, Any], store: RunStore | None) -> Result:
+def _run_once(split: Split, plan: Plan, seed: int, how: Mapping[str, Any], store: RunStore | None) -> RunResult:
     model = plan.make()
     # All that a result depends on: a default that has changed since is another setting.
     key = {
@@ -206,7 +196,7 @@ class RunStore:
         text = json.dumps([__version__, _code(), key], sort_keys=True, default=str)
         return self.path / hashlib.sha256(text.encode()).hexdigest()[:20]
 
-    def get(self, key: Any) -> Result | None:
+    def get(self, key: Any) -> RunResult | None:
         folder = self._folder(key)
         try:
             stored = storage.read_folder(folder, kind="run")
@@ -214,11 +204,11 @@ class RunStore:
             storage.check_layout(stored.tensors, layout, {})
             per_user = {n.removeprefix("user."): a for n, a in stored.tensors.items() if n.startswith("user.")}
             facts = {**stored.manifest["evaluation"], "per_user": per_user, "user_idx": stored.tensors["user_idx"]}
-            return Result(**stored.manifest["result"], evaluation=Evaluation(**facts))
+            return RunResult(**stored.manifest["result"], evaluation=Evaluation(**facts))
         except (KeyError, TypeError, StoreError):
             return None
 
-    def put(self, key: Any, result: Result) -> None:
+    def put(self, key: Any, result: RunResult) -> None:
         facts = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "evaluation"}
         judged = result.evaluation
         evaluation = {

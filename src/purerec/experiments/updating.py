@@ -26,6 +26,7 @@ from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
 from purerec.errors import DataError
 from purerec.evaluation.protocols import Evaluation, evaluate
+from purerec.experiments.specs import UpdatingSpec
 from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.updating import append, unite
 from purerec.models.registry import make_model
@@ -128,20 +129,21 @@ def _timed(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def reproduce(spec: Mapping[str, Any], seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def updating_quality(spec: UpdatingSpec, seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
     """`purerec reproduce updating`."""
-    metric, rows = spec["metric"], []
-    for name in spec["data"]:
-        times = cut(catalog.load(name), spec["shares"])
+    metric, rows = spec.metric, []
+    for name in spec.data:
+        times = cut(catalog.load(name), spec.shares)
         compare_ways(times, "itempop", {}, seed=0)  # compiles what is compiled, outside of the clock
-        for line in spec["models"]:
-            model, settings = line["name"], line.get("settings", {})
+        for line in spec.models:
+            model, settings = line.model_name, line.settings
             make_model(model, **settings | {"epochs": 1}).fit(times.new, seed=0)
             runs = [compare_ways(times, model, settings, seed=seed) for seed in range(seeds)]
-            rows.append({"data": name, "model": model, **_sizes(times, runs[0]), "ways": _summary(runs, times)})
-            shown = ", ".join(f"{w} {row['metrics'][metric]:.4f}" for w, row in rows[-1]["ways"].items())
+            ways = _summary(runs, times)
+            rows.append({"data": name, "model": model, **_sizes(times, runs[0]), "ways": ways})
+            shown = ", ".join(f"{way} {row['metrics'][metric]:.4f}" for way, row in ways.items())
             tell(f"{name} {model}: {metric} {shown}")
-    return {"metric": metric, "shares": spec["shares"], "rows": rows}
+    return {"metric": metric, "shares": spec.shares, "rows": rows}
 
 
 def _sizes(times: Times, run: Mapping[str, tuple[Evaluation, float]]) -> dict[str, int]:

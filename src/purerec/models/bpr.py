@@ -21,7 +21,7 @@ from pydantic import Field
 from purerec.data.interactions import Csr
 from purerec.engines.bpr import PairwiseSettings
 from purerec.models.contract.search_space import Choices, Ints, SearchSpace
-from purerec.models.families.pairwise_mf import FactorConfig, FactorModel, PairwiseGame
+from purerec.models.families.pairwise_mf import FactorConfig, FactorModel, PairwiseFitting
 from purerec.sampling.dynamic import RULES, Negatives
 
 
@@ -48,7 +48,7 @@ class BPR(FactorModel):
     config_class = BPRConfig
     config: BPRConfig
 
-    def _game(self, positives: Csr, seed: int) -> PairwiseGame:
+    def _start(self, positives: Csr, seed: int) -> PairwiseFitting:
         config = self.config
         settings = PairwiseSettings(
             dim=self._dim(positives.shape[0]),
@@ -58,4 +58,4 @@ class BPR(FactorModel):
             bias_regularization=config.bias_regularization,
             init_std=config.init_std,
         )
-        return PairwiseGame(self, positives, settings, seed)
+        return PairwiseFitting(self, positives, settings, seed)

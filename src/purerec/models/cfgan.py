@@ -34,7 +34,7 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule,
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class CFGANGame:
         self.config = model.config
         self.engine = CFGANEngine(matrix, model._settings(), seed=seed)
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         factor = scheduled(self.config.schedule, 1.0, number, self.config.epochs)
         d_loss, g_loss = self.engine.epoch(number, factor)
         return {

@@ -103,7 +103,7 @@ class CoClustering(RatingModel):
             weight = unlabeled_weight(need_positives(train).counts, train.n_items, config.unlabeled_ratio)
         usual = usual_clusters(train.shape)
         clusters = config.user_clusters or usual[0], config.item_clusters or usual[1]
-        problem = Problem(ratings or positive_targets(train.positives), weight, train.shape, clusters)
+        problem = ClusteringProblem(ratings or positive_targets(train.positives), weight, train.shape, clusters)
         rng = named_rng(seed, "init")
         found = [problem.descend(config.epochs, rng) for _ in range(config.restarts)]
         _, user_cluster, item_cluster = min(found, key=lambda one: one[0])
@@ -190,7 +190,7 @@ class ClusterFolding:
         return None
 
 
-class Problem:
+class ClusteringProblem:
     """Targets of all pairs with their weights, and how well clusters predict them.
 
     A known pair weighs 1; any other is 0 and has the weight of its user. Sums over all pairs are sums over the

@@ -32,7 +32,7 @@ from purerec.engines.irgan import POINTWISE, Rates
 from purerec.models.contract.search_space import Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorModel
 from purerec.models.families.policy_gradient import Player, PolicyConfig, PolicyGame, settings_to_continue
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F64
 
 
@@ -67,7 +67,7 @@ class GraphGAN(FactorModel):
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
         return settings_to_continue(super()._settings_to_continue(epochs), ranking="generator")
 
-    def _game(self, positives: Csr, seed: int) -> GraphGANGame:
+    def _start(self, positives: Csr, seed: int) -> GraphGANGame:
         return GraphGANGame(self, positives, seed)
 
 
@@ -98,5 +98,5 @@ class GraphGANGame(PolicyGame):
         players = self.generator, self.discriminator
         run(self.engine.tables, self._graph, *players, self._walks, rates, order, draw, sums)
 
-    def _more(self, sums: F64) -> Record:
+    def _more(self, sums: F64) -> Measures:
         return {"ends_unobserved": float(sums[2] / max(sums[1], 1))}

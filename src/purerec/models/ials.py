@@ -36,7 +36,7 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, with_stra
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.rng import named_rng
 from purerec.storage import Layout, Part
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
 _DENSITIES = 32
@@ -117,12 +117,12 @@ class Alternation:
         self.dim = config.dim if config.dim is not None else usual_dim(n_users)
         by_item = positives.to_scipy().T.tocsr()
         self.alpha = alpha = config.alpha if config.alpha is not None else usual_alpha(positives)
-        self.by_user = Side(
+        self.by_user = AlternationSide(
             positives.indptr,
             positives.indices,
             _penalties(config, positives, alpha, positives.counts, n_items),
         )
-        self.by_item = Side(
+        self.by_item = AlternationSide(
             by_item.indptr.astype(np.int64),
             by_item.indices.astype(np.int32),
             _penalties(config, positives, alpha, positives.item_counts, n_users),
@@ -134,7 +134,7 @@ class Alternation:
         for vectors in (self.user, self.item):
             vectors[:, : self.dim] = std * rng.standard_normal((len(vectors), self.dim), dtype=np.float32)
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         self.by_user.solve(self.item, self.user, self.alpha, self.dim)
         self.by_item.solve(self.user, self.item, self.alpha, self.dim)
         return {
@@ -164,7 +164,7 @@ class Alternation:
         self.user, self.item = (np.array(state[name], dtype=np.float32) for name in ("user", "item"))
 
 
-class Side:
+class AlternationSide:
     """The positives by user, or by item, and the penalty of each row."""
 
     def __init__(self, indptr: I64, indices: I32, penalty: F32) -> None:

@@ -28,7 +28,7 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr
 from purerec.engines import irgan as kernels
-from purerec.engines.bpr import Rules, unpack
+from purerec.engines.bpr import PairwiseRules, unpack
 from purerec.jit.simd import LANES
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.pairwise_mf import FactorModel
@@ -70,7 +70,7 @@ class IRGAN(FactorModel):
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
         return settings_to_continue(super()._settings_to_continue(epochs), ranking=self.config.output)
 
-    def _game(self, positives: Csr, seed: int) -> IRGANGame:
+    def _start(self, positives: Csr, seed: int) -> IRGANGame:
         return IRGANGame(self, positives, seed)
 
 
@@ -82,7 +82,7 @@ class IRGANGame(PolicyGame):
         self.config = model.config
         n_users, n_items = positives.shape
         samples = model.config.samples
-        self._work = kernels.Work(
+        self._work = kernels.PolicyWork(
             np.empty(n_users, np.int32),
             np.empty(-(-n_items // LANES) * LANES, np.float32),
             np.empty(n_items, np.float64),
@@ -99,7 +99,7 @@ class IRGANGame(PolicyGame):
         if who == "generator":
             kernels.generator_pass(*given, order, draw, sums)
         else:
-            rules = Rules(0, False, 1, 0.0, c.game_regularization, 0.0)
+            rules = PairwiseRules(0, False, 1, 0.0, c.game_regularization, 0.0)
             kernels.discriminator_pass(*given, rules, order, draw, sums)
 
     def parameters(self) -> State:

@@ -29,7 +29,7 @@ from pydantic import Field
 from purerec.data.interactions import Csr
 from purerec.engines.bpr import PairwiseSettings
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
-from purerec.models.families.pairwise_mf import FactorConfig, FactorModel, PairwiseGame
+from purerec.models.families.pairwise_mf import FactorConfig, FactorModel, PairwiseFitting
 from purerec.sampling.dynamic import FIRST, RANKED, VIOLATING
 
 _RULES = {"static": FIRST, "dynamic": RANKED, "rank": VIOLATING}
@@ -77,7 +77,7 @@ class LambdaFM(FactorModel):
         those of training."""
         return 1 if self.config.sampler == "static" else 5
 
-    def _game(self, positives: Csr, seed: int) -> PairwiseGame:
+    def _start(self, positives: Csr, seed: int) -> PairwiseFitting:
         config = self.config
         settings = PairwiseSettings(
             dim=self._dim(positives.shape[0]),
@@ -89,4 +89,4 @@ class LambdaFM(FactorModel):
             bias_regularization=config.bias_regularization,
             init_std=config.init_std,
         )
-        return PairwiseGame(self, positives, settings, seed)
+        return PairwiseFitting(self, positives, settings, seed)

@@ -29,7 +29,7 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule,
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
 
@@ -167,7 +167,7 @@ class MultVAEFitting:
         self.config = config
         self.engine = MultVAEEngine(matrix, settings, seed=seed)
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         c = self.config
         rising = c.anneal * c.epochs
         beta = c.beta * min(1.0, number / rising) if rising else c.beta

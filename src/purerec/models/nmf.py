@@ -31,14 +31,14 @@ from purerec.models.contract.checks import need_positives
 from purerec.models.contract.data_defaults import DIM, usual_dim
 from purerec.models.contract.iterative import with_strangers
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
-from purerec.models.families.rating_factors import FactorConfig, FactorRatingModel
+from purerec.models.families.rating_factors import FactorRatingModel, RatingFactorConfig
 from purerec.models.families.ratings import rating_scale, rating_targets, unlabeled_weight
 from purerec.rng import named_rng
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F32, F64, I32, I64, State
 
 
-class NMFConfig(FactorConfig):
+class NMFConfig(RatingFactorConfig):
     """Settings of NMF."""
 
     for_ratings: ClassVar[dict[str, Any]] = {"epochs": 50, "regularization": 0.06}
@@ -114,7 +114,7 @@ class Multiplication:
             vectors[pairs <= 0] = 0
             self.vectors[name] = vectors
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         self._step("user", "item")
         loss = self._step("item", "user")
         return {

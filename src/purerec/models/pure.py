@@ -41,14 +41,16 @@ from purerec.models.families.discriminator import DiscriminatorGame
 from purerec.models.families.history import USUAL_WEIGHT, best_weight, hold_out, scaled
 from purerec.models.pugmf import PUGMF, PUGMFConfig
 from purerec.ranking.scorers import Factors
-from purerec.storage import Layout, Part
-from purerec.training.run import Record, Run
+from purerec.storage import Layout, Part, check_layout
+from purerec.training.history import Measures
+from purerec.training.run import Run
 from purerec.types import F32, I64, State
 
 _MOST_ITEMS = 8_000
 """Up to so many items all of them may have a weight on each other; the cost grows with the cube of their number."""
-_NEIGHBOURS = 100
-_MEMORY_MB = 8_000.0
+_NEIGHBORS = 100
+_HISTORY = "history."
+"""Before the names of the history's arrays in a folder"""
 _SHORT = 0.3
 """Epochs of the fit that chooses the weight of the history, as a share of all"""
 
@@ -65,7 +67,7 @@ class PUREConfig(PUGMFConfig):
     """L2 of the item-to-item weights, relative to the mean of the diagonal that it is added to."""
     item_power: float = Field(default=0.2, ge=0, le=1)
     """Items count in the item-to-item weights by their popularity to minus this power."""
-    neighbours: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    neighbors: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Items from which an item may have a weight. None: all, up to 8,000 items; above that 100."""
     epochs: int = Field(default=40, ge=0, le=100_000)
     """Passes over the positives."""
@@ -201,14 +203,15 @@ class PURE(PUGMF):
 
     def _fit_history(self, positives: Csr) -> ItemWeights:
         config, n_items = self.config, positives.shape[1]
-        n = _NEIGHBOURS if config.neighbours is None and n_items > _MOST_ITEMS else config.neighbours
+        n = _NEIGHBORS if config.neighbors is None and n_items > _MOST_ITEMS else config.neighbors
         size = mean_diagonal(positives, 0.0, config.item_power)
         return fit_item_weights(
             positives,
             regularization=config.history_regularization * size,
             item_power=config.item_power,
-            neighbours=n,
-            memory_mb=_MEMORY_MB,
+            neighbors=n,
+            memory_mb=math.inf,
+            name=self.name,
         )
 
     def _choose_weight(self, positives: Csr, seed: int) -> float:
@@ -257,19 +260,26 @@ class PURE(PUGMF):
     def _facts(self) -> dict[str, Any]:
         return super()._facts() | ({} if self._history_weight is None else {"history_weight": self._history_weight})
 
+    def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
+        of_history = {name: array for name, array in state.items() if name.startswith(_HISTORY)}
+        super()._check_state({name: array for name, array in state.items() if name not in of_history}, sizes)
+        if of_history:
+            own = {name.removeprefix(_HISTORY): array for name, array in of_history.items()}
+            check_layout(own, {**ItemWeights.kind_of(own).layout, "weight": Part((1,))}, sizes)
+
     def _state(self) -> State:
         if self._history is None:
             return super()._state()
-        history = {f"history.{name}": array for name, array in self._history.state().items()}
-        return super()._state() | history | {"history_weight": np.array([self._history_weight], dtype=np.float32)}
+        history = self._history.state() | {"weight": np.array([self._history_weight], dtype=np.float32)}
+        return super()._state() | {f"{_HISTORY}{name}": array for name, array in history.items()}
 
     def _set_state(self, state: State) -> None:
-        of_history = {n.removeprefix("history."): a for n, a in state.items() if n.startswith("history.")}
-        super()._set_state({n: a for n, a in state.items() if not n.startswith("history")})
+        own = {n.removeprefix(_HISTORY): a for n, a in state.items() if n.startswith(_HISTORY)}
+        super()._set_state({n: a for n, a in state.items() if not n.startswith(_HISTORY)})
         self._history = self._history_weight = None
-        if of_history:
-            self._history = ItemWeights.from_state(of_history, len(self.items))
-            self._history_weight = float(state["history_weight"][0])
+        if own:
+            self._history = ItemWeights.from_state(own, len(self.items))
+            self._history_weight = float(own["weight"][0])
 
     # ------------------------------------------------------------------ the game
 
@@ -307,13 +317,13 @@ class PURE(PUGMF):
             }
         return found
 
-    def train_epoch(self, game: DiscriminatorGame, number: int) -> Record:
+    def train_epoch(self, game: DiscriminatorGame, number: int) -> Measures:
         """One round of Algorithm 1; before that, pre-training epochs without generators."""
         if number < self._pretrain_epochs(game):
             return super().train_epoch(game, number) | {"phase": "pre-training"}
         config = self.config
         stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=True)
-        record: Record = {
+        record: Measures = {
             "phase": "the game",
             "loss": stats.loss,
             "D(positive)": stats.d_positive,

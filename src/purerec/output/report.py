@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
+from purerec.output.settings import shown_settings
 from purerec.output.svg import line_chart
 
 if TYPE_CHECKING:
     from purerec.evaluation.protocols import Evaluation
-    from purerec.training.run import History
+    from purerec.models.contract.fitted_on import FittedOn
+    from purerec.training.history import History
 
 _STYLE = """
 :root { --ink: #1d2733; --dim: #66727f; --line: #dfe4ea; --page: #ffffff; --card: #f6f8fa;
@@ -35,7 +37,7 @@ circle.c2 { fill: var(--c2) } circle.c3 { fill: var(--c3) } .legend { display: f
 """
 
 
-class Fitted(Protocol):
+class ReportedModel(Protocol):
     """What the report needs of a model."""
 
     @property
@@ -43,36 +45,38 @@ class Fitted(Protocol):
     @property
     def config(self) -> Any: ...
 
-    fitted_on: dict[str, Any]
+    fitted_on: FittedOn
 
 
 def fit_report(
-    model: Fitted, evaluation: Evaluation | None = None, beside: Mapping[str, Mapping[str, float]] | None = None
+    model: ReportedModel,
+    evaluation: Evaluation | None = None,
+    beside: Mapping[str, Mapping[str, float]] | None = None,
 ) -> str:
     """The page as text. `beside` are other rows of metrics to show, by name."""
     facts = model.fitted_on
     history: History | None = getattr(model, "history", None)
-    title = f"{model.name} on {facts['name']}"
+    title = f"{model.name} on {facts.name}"
     rows = {
-        "users": f"{facts['users']:,}",
-        "items": f"{facts['items']:,}",
-        "interactions": f"{facts['interactions']:,}",
-        "positives": f"{facts['positives']:,}"
-        + (f" (rating >= {facts['positive_rating']:g})" if facts.get("positive_rating") is not None else ""),
-        "seed": facts["seed"],
-        "fitted in": f"{facts['fit_seconds']:.2f} s",
-        "data fingerprint": facts["fingerprint"][:16],
+        "users": f"{facts.users:,}",
+        "items": f"{facts.items:,}",
+        "interactions": f"{facts.interactions:,}",
+        "positives": f"{facts.positives:,}"
+        + (f" (rating >= {facts.positive_rating:g})" if facts.positive_rating is not None else ""),
+        "seed": facts.seed,
+        "fitted in": f"{facts.fit_seconds:.2f} s",
+        "data fingerprint": facts.fingerprint[:16],
     }
     if history is not None:
         rows["stopped"] = history.stopped
         if history.best_epoch is not None:
             rows["best epoch"] = f"{history.best_epoch} ({history.best_metric:.4f})"
     body = [
-        f"<h1>{escape(title)}</h1><p class='dim'>Fitted with purerec. Curves are of this one run.</p>",
+        f"<h1>{escape(title)}</h1><p class='dim'>ReportedModel with purerec. Curves are of this one run.</p>",
         _metrics(evaluation, beside or {}),
         "<div class='grid2'>",
-        _section("Fitted on", _table(rows)),
-        _section("Settings", _table(model.config.model_dump(mode="json"))),
+        _section("ReportedModel on", _table(rows)),
+        _section("Settings", _table(shown_settings(model.config, facts.resolved))),
         "</div>",
     ]
     if history is not None and history.records:
@@ -85,7 +89,6 @@ def fit_report(
 
 
 def _charts(history: History) -> list[str]:
-    metrics = {key for record in history.records for key in record if "@" in key or key in ("MAP", "MRR")}
     charts = [
         _section(
             "Loss",
@@ -115,9 +118,8 @@ def _charts(history: History) -> list[str]:
         ),
         _section("Learning rate", line_chart({"rate": history.curve("learning_rate")}, x_label="epoch", log=True)),
     ]
-    if metrics:
-        curves = {name: history.curve(name) for name in sorted(metrics)}
-        charts.insert(1, _section("On validation data", line_chart(curves, x_label="epoch")))
+    if validated := history.curve(history.metric):
+        charts.insert(1, _section("On validation data", line_chart({history.metric: validated}, x_label="epoch")))
     return charts
 
 

@@ -97,7 +97,7 @@ def export_vectors(model: Recommender, path: str | os.PathLike[str], *, index: b
             about = {"file": INDEX, "sha256": _sha256(work / INDEX), "recall@10": recall, "dim": graph.ndim}
         manifest = {
             "model": model.name,
-            "fitted_on": model.fitted_on,
+            "fitted_on": model.fitted_on.to_dict(),
             "dim": items.shape[1],
             "score": "dot product of a user's and an item's vector, up to a constant for each user",
             "index": about,

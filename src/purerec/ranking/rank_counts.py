@@ -84,6 +84,15 @@ def _count_others(
 
 
 @kernel()
+def _sort_positives(is_pool: Scalar, bar: F32, place: I32, count: I32, a: Scalar, b: Scalar) -> None:
+    """Sorts the positives a to b, best first; those of a pool are counted for each other."""
+    sort(bar, place, a, b - a)
+    if is_pool:
+        for q in range(a, b):
+            _count_one(bar[q], place[q], 1, bar, place, count, a, b)
+
+
+@kernel()
 def _count_tile(
     tile: F32,
     at: Scalar,
@@ -143,10 +152,7 @@ def start_ranks_of_products(
             place[q] = place_of[idx[q]]
         if not all_finite(bar, a, b - a):
             return r
-        sort(bar, place, a, b - a)
-        if is_pool:
-            for q in range(a, b):
-                _count_one(bar[q], place[q], 1, bar, place, count, a, b)
+        _sort_positives(is_pool, bar, place, count, a, b)
         for o in range(other_ptr[u], other_ptr[u + 1], TILE):
             n = min(TILE, other_ptr[u + 1] - o)
             for j in range(n):
@@ -221,10 +227,7 @@ def count_panel(
         for q in range(a, b):
             bar[q] = panel[r * n_items + idx[q]]
             place[q] = place_of[idx[q]]
-        sort(bar, place, a, b - a)
-        if is_pool:
-            for q in range(a, b):
-                _count_one(bar[q], place[q], 1, bar, place, count, a, b)
+        _sort_positives(is_pool, bar, place, count, a, b)
         for o in range(other_ptr[u], other_ptr[u + 1], TILE):
             n = min(TILE, other_ptr[u + 1] - o)
             for j in range(n):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from purerec.data.made import Made
 from purerec.data.sharing import join
 from purerec.data.splits import Split
 from purerec.errors import StoreError
@@ -22,7 +23,7 @@ def save_split(split: Split, path: AnyPath) -> Path:
         whole = join(whole, part)
     facts, tensors = pack_interactions(whole)
     sizes = [len(part) for part in parts]
-    manifest = {"data": facts, "made": split.made, "sizes": sizes}
+    manifest = {"data": facts, "made": split.made.to_dict(), "sizes": sizes}
     return write_folder(path, kind="split", manifest=manifest, tensors=tensors)
 
 
@@ -31,7 +32,7 @@ def load_split(path: AnyPath) -> Split:
     stored = read_folder(path, kind="split")
     try:
         whole = unpack_interactions(stored.manifest["data"], stored.tensors)
-        sizes, made = stored.manifest["sizes"], dict(stored.manifest["made"])
+        sizes, made = stored.manifest["sizes"], Made.read(stored.manifest["made"])
         if len(sizes) not in (2, 3) or min(sizes) < 0 or sum(sizes) != len(whole):
             raise StoreError(f"parts of {sizes} rows do not make up {len(whole):,}")
         ends = np.cumsum(sizes)

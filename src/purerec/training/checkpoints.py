@@ -8,7 +8,8 @@ from typing import Any
 
 from purerec import storage
 from purerec.errors import StoreError
-from purerec.training.run import Game, History, Run
+from purerec.training.history import History, Record
+from purerec.training.run import Run, Trainable
 from purerec.types import State
 
 CHECKPOINT = "checkpoint"
@@ -22,33 +23,33 @@ class _OfAnotherRun(StoreError):
 class Checkpoints:
     """The checkpoints of one run: written whole, and read back only by the same run."""
 
-    def __init__(self, run: Run, identity: Mapping[str, Any]) -> None:
-        self.folder = run.checkpoint
+    def __init__(self, run: Run, identity: Mapping[str, Any], metric: str) -> None:
+        self.folder, self.metric = run.checkpoint, metric
         self.identity = json.loads(json.dumps(identity))
 
-    def write(self, game: Game, number: int, history: History, best: State | None) -> None:
+    def write(self, learner: Trainable, number: int, history: History, best: State | None) -> None:
         if self.folder is None:
             return
-        tensors = {f"now.{name}": array for name, array in game.state().items()}
+        tensors = {f"now.{name}": array for name, array in learner.state().items()}
         tensors |= {f"best.{name}": array for name, array in (best or {}).items()}
         manifest = {
             "identity": self.identity,
             "next_epoch": number,
-            "records": history.records,
+            "records": [record.to_dict() for record in history.records],
             "best_epoch": history.best_epoch,
             "best_metric": history.best_metric if history.best_epoch is not None else None,
             "stopped": history.stopped,
         }
         storage.write_folder(self.folder, kind=CHECKPOINT, manifest=manifest, tensors=tensors)
 
-    def read(self, game: Game) -> tuple[int, History, State, State | None] | None:
+    def read(self, learner: Trainable) -> tuple[int, History, State, State | None] | None:
         assert self.folder is not None
         if storage.check_target(self.folder, kind=CHECKPOINT) is None:
             return None
         stored = storage.read_folder(self.folder, kind=CHECKPOINT)
         try:
             self._check_identity(stored.manifest["identity"])
-            return self._restored(stored, game)
+            return self._restored(stored, learner)
         except _OfAnotherRun:
             raise
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, StoreError) as error:
@@ -63,18 +64,19 @@ class Checkpoints:
                     f"{brief(value)}); resume with the same settings, or remove it"
                 )
 
-    def _restored(self, stored: storage.Stored, game: Game) -> tuple[int, History, State, State | None]:
-        facts, records = stored.manifest, list(stored.manifest["records"])
-        if [record["epoch"] for record in records] != list(range(facts["next_epoch"])):
+    def _restored(self, stored: storage.Stored, learner: Trainable) -> tuple[int, History, State, State | None]:
+        facts = stored.manifest
+        records = [Record.read(record) for record in facts["records"]]
+        if [record.epoch for record in records] != list(range(facts["next_epoch"])):
             raise ValueError("its records are not those of the epochs before")
-        history = History(records, facts["best_epoch"], stopped=str(facts["stopped"]))
+        history = History(records, self.metric, facts["best_epoch"], stopped=str(facts["stopped"]))
         if history.best_epoch is not None:
             if history.best_epoch not in range(len(records)):
                 raise ValueError(f"its best epoch is {history.best_epoch!r}")
             history.best_metric = float(facts["best_metric"])
         now = {n.removeprefix("now."): a for n, a in stored.tensors.items() if n.startswith("now.")}
         best = {n.removeprefix("best."): a for n, a in stored.tensors.items() if n.startswith("best.")}
-        expected = {name: storage.Part(array.shape, array.dtype.type) for name, array in game.state().items()}
+        expected = {name: storage.Part(array.shape, array.dtype.type) for name, array in learner.state().items()}
         for state in (now, best) if best else (now,):
             storage.check_layout(state, expected, {})
         return facts["next_epoch"], history, now, best or None

@@ -1,7 +1,7 @@
 """How a fit is run: epochs, validation, early stopping, limits, checkpoints. No model maths.
 
-A model hands over a `Game`: something that can train one epoch, tell its state as arrays and take it back. The
-loop here does the rest. A resumed run ends in the same bits as one that was never stopped, because the state is
+A model hands over a `Trainable`, which trains one epoch, returns its state as arrays and takes it back. The loop here
+does the rest. A resumed run ends in the same bits as one that was never stopped, because the state is
 complete and every random draw depends on counters in it.
 """
 
@@ -19,8 +19,9 @@ import numpy as np
 
 from purerec.errors import DivergedError
 from purerec.training.checkpoints import Checkpoints
+from purerec.training.history import History, Record
 from purerec.training.progress import log, progress
-from purerec.training.run import Game, History, Record, Run
+from purerec.training.run import Run, Trainable
 from purerec.types import State
 
 _EXPLODED = 1e6
@@ -28,7 +29,7 @@ _EXPLODED = 1e6
 
 
 def train(
-    game: Game,
+    learner: Trainable,
     *,
     epochs: int,
     run: Run,
@@ -44,15 +45,15 @@ def train(
     `identity` (model, settings, seed, data) is kept with checkpoints: they can only be resumed by the same run.
     With patience, the weights of the best validation come back at the end.
     """
-    history, best, start = History(), None, 0
-    checkpoints = Checkpoints(run, identity)
+    history, best, start = History(metric=metric), None, 0
+    checkpoints = Checkpoints(run, identity, metric)
     if run.resume and run.checkpoint is not None:
-        found = checkpoints.read(game)
+        found = checkpoints.read(learner)
         if found is not None:
             start, history, state, best = found
-            game.restore(state, start)
+            learner.restore(state, start)
     began = last_saved = time.perf_counter()
-    bad_rounds = _rounds_since_best(history)
+    bad_rounds = history.bad_rounds
     number = start - 1
     with (
         _interruptible(run) as interrupted,
@@ -60,23 +61,23 @@ def train(
         progress(run, epochs, start, metric) as show,
     ):
         for number in range(start, epochs):
-            record = {"epoch": number, **game.epoch(number)}
-            _check_diverged(record, remedy)
+            measures = learner.epoch(number)
+            _check_diverged(Record.of(number, measures), remedy)
             if validate is not None and ((number + 1) % validate_every == 0 or number + 1 == epochs):
-                record[metric] = value = float(validate())
+                measures[metric] = value = float(validate())
                 if value > history.best_metric:
                     history.best_metric, history.best_epoch, bad_rounds = value, number, 0
-                    best = _copy(game.state()) if patience is not None else None
+                    best = _copy(learner.state()) if patience is not None else None
                 else:
                     bad_rounds += 1
-            record["seconds"] = round(time.perf_counter() - began, 4)
+            record = Record.of(number, measures, round(time.perf_counter() - began, 4))
             history.records.append(record)
             write(record)
             show(record)
             for callback in run.callbacks:
                 callback(record)
             if interrupted():
-                checkpoints.write(game, number + 1, history, best)
+                checkpoints.write(learner, number + 1, history, best)
                 raise KeyboardInterrupt(f"after epoch {number}; {checkpoints.how_to_resume()}")
             if patience is not None and bad_rounds >= patience:
                 history.stopped = f"no better {metric} in {patience} validations"
@@ -89,18 +90,11 @@ def train(
                 break
             due = (number + 1) % run.checkpoint_epochs == 0
             if due or time.perf_counter() - last_saved > 60 * run.checkpoint_minutes:
-                checkpoints.write(game, number + 1, history, best)
+                checkpoints.write(learner, number + 1, history, best)
                 last_saved = time.perf_counter()
     if best is not None and history.best_epoch is not None:
-        game.restore(best, history.best_epoch + 1)
+        learner.restore(best, history.best_epoch + 1)
     return history
-
-
-def _rounds_since_best(history: History) -> int:
-    if history.best_epoch is None:
-        return 0
-    measured = [r["epoch"] for r in history.records if any("@" in key or key in ("MAP", "MRR") for key in r)]
-    return sum(epoch > history.best_epoch for epoch in measured)
 
 
 def _copy(state: State) -> State:
@@ -108,11 +102,11 @@ def _copy(state: State) -> State:
 
 
 def _check_diverged(record: Record, remedy: str) -> None:
-    for name, value in record.items():
+    for name, value in record.values.items():
         if name == "loss" and not math.isfinite(value):
-            raise DivergedError(f"epoch {record['epoch']}: the {name} is {value}; {remedy}")
+            raise DivergedError(f"epoch {record.epoch}: the {name} is {value}; {remedy}")
         if name.endswith("_norm") and name != "fake_norm" and not value < _EXPLODED:
-            raise DivergedError(f"epoch {record['epoch']}: the {name} is {value:.3g}; {remedy}")
+            raise DivergedError(f"epoch {record.epoch}: the {name} is {value:.3g}; {remedy}")
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from purerec.errors import ConfigError, MissingExtraError, StoreError
 
 if TYPE_CHECKING:
-    from purerec.training.run import Callback, Record, Run
+    from purerec.training.history import Record
+    from purerec.training.run import Callback, Run
 
 
 @contextmanager
@@ -39,14 +40,14 @@ def _log_file(path: Path, before: Sequence[Record]) -> Iterator[Callback]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w", encoding="utf-8")
         if not path.is_file():
-            before = ()  # whoever reads from a pipe has had them
+            before = ()  # the reader of a pipe has had them
     except OSError as error:
         raise ConfigError(f"cannot write the log {path}: {error.strerror or error}") from None
 
     def write_lines(records: Iterable[Record]) -> None:
         try:
             for record in records:
-                file.write(json.dumps({k: v if _finite(v) else None for k, v in record.items()}) + "\n")
+                file.write(json.dumps({k: v if _finite(v) else None for k, v in record.to_dict().items()}) + "\n")
             file.flush()
         except OSError as error:
             raise StoreError(f"cannot write the log {path}: {error.strerror or error}") from None
@@ -71,9 +72,8 @@ def _tensorboard(folder: Path) -> Callback:
     writer: Any = SummaryWriter(str(folder))
 
     def write(record: Record) -> None:
-        for name, value in record.items():
-            if name != "epoch" and isinstance(value, int | float):
-                writer.add_scalar(name, value, record["epoch"])
+        for name, value in {**record.values, "seconds": record.seconds}.items():
+            writer.add_scalar(name, value, record.epoch)
         writer.flush()
 
     return write
@@ -101,9 +101,9 @@ def _bar(epochs: int, start: int, metric: str) -> Iterator[Callback]:
         task = bar.add_task("fitting", total=epochs, completed=start, loss="-", score="")
 
         def show(record: Record) -> None:
-            fields: dict[str, Any] = {"loss": f"{record.get('loss', math.nan):.4f}"}
-            if metric in record:
-                fields["score"] = f"  {metric} {record[metric]:.4f}"
-            bar.update(task, advance=1, description=str(record.get("phase", "fitting")), **fields)
+            fields: dict[str, Any] = {"loss": f"{record.values.get('loss', math.nan):.4f}"}
+            if metric in record.values:
+                fields["score"] = f"  {metric} {record.values[metric]:.4f}"
+            bar.update(task, advance=1, description=record.phase, **fields)
 
         yield show

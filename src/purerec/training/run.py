@@ -1,16 +1,15 @@
-"""What a fit may do besides learning, and what it has to tell afterwards."""
+"""What a fit may do besides learning, and what it trains."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from purerec.training.history import Measures, Record
 from purerec.types import State
 
-Record = dict[str, Any]
 Callback = Callable[[Record], None]
 
 
@@ -40,11 +39,11 @@ class Run:
     """Called with the record of each epoch."""
 
 
-class Game(Protocol):
+class Trainable(Protocol):
     """What a model hands over to be trained."""
 
-    def epoch(self, number: int) -> Record:
-        """Train epoch `number` (from 0) and tell about it: loss, norms, whatever is worth a curve."""
+    def epoch(self, number: int) -> Measures:
+        """Train epoch `number` (from 0)."""
         ...
 
     def state(self) -> State:
@@ -54,31 +53,3 @@ class Game(Protocol):
     def restore(self, state: State, number: int) -> None:
         """Back to the state before epoch `number`."""
         ...
-
-
-@dataclass
-class History:
-    """One record per epoch, and which epoch was the best."""
-
-    records: list[Record] = field(default_factory=list)
-    best_epoch: int | None = None
-    best_metric: float = -math.inf
-    stopped: str = "all epochs done"
-
-    def curve(self, name: str) -> list[tuple[int, float]]:
-        """(epoch, value) of one quantity, where it was recorded and finite."""
-        found = [(r["epoch"], r[name]) for r in self.records if r.get(name) is not None]
-        return [(epoch, float(value)) for epoch, value in found if math.isfinite(float(value))]
-
-    def thinned(self, most: int = 200) -> list[Record]:
-        """Finite values of about so many epochs, evenly spread up to the last: enough to draw curves from."""
-        step = max(1, -(-len(self.records) // most))
-        kept = self.records[::-1][::step][::-1]
-        return [
-            {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in record.items()}
-            for record in ({n: v for n, v in r.items() if n != "seconds" and _is_finite(v)} for r in kept)
-        ]
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from purerec.data.folds import folds
 from purerec.data.interactions import Interactions
+from purerec.data.made import Made
 from purerec.data.splits import Split
 from purerec.errors import ConfigError
 from purerec.evaluation.metrics import parse_of_ranks
@@ -24,7 +25,8 @@ from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
 from purerec.evaluation.significance import bootstrap_interval, paired_t_test
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
-from purerec.training.run import Record, Run
+from purerec.training.history import Record
+from purerec.training.run import Run
 
 Settings = dict[str, Any]
 Report = Callable[[float, int], None]
@@ -60,7 +62,7 @@ class Task:
     """What settings are judged by: folds of a train part, and a metric."""
 
     train: Interactions
-    made: Mapping[str, Any] = field(default_factory=dict)
+    made: Made = field(default_factory=Made)
     """How the test part was held out (`Split.made`); folds are held out alike."""
     metric: str = "P@5"
     protocol: Protocol = "exact"
@@ -120,10 +122,10 @@ class Task:
             nonlocal last
             if time.perf_counter() >= deadline:
                 raise OutOfTime
-            if self.metric in record:
-                last = record[self.metric]
+            if self.metric in record.values:
+                last = record.values[self.metric]
                 # By progress, not by epoch: learning rates follow the share of the epochs that is done.
-                report(last, math.floor(REPORTS * (record["epoch"] + 1) / epochs))
+                report(last, math.floor(REPORTS * (record.epoch + 1) / epochs))
 
         model = make_model(name, **watched)
         model.fit(fold.train, valid=fold.test, seed=seed, run=Run(callbacks=(watch,)))

@@ -152,7 +152,7 @@ class Search:
         return {
             "model": self.model,
             "data": task.train.fingerprint,
-            "held_out": [task.made.get("method"), task.made.get("parameters", {})],
+            "held_out": [task.made.method, task.made.parameters.given()],
             "metric": task.metric,
             "protocol": task.protocol if task.protocol == "exact" else f"{task.protocol} {task.pool}",
             "folds": [task.n_folds, task.n_fresh],

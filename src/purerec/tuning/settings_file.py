@@ -77,9 +77,9 @@ def settings_from(path: Path, model: str) -> dict[str, Any]:
 def searched(split: Split) -> dict[str, Any]:
     """What a settings file tells of the part that was searched on: how to make it again, and how to know it."""
     train = split.full_train
-    found = {key: split.made.get(key) for key in ("method", "seed", "parameters")}
-    found |= {"positive_rating": train.positive_rating, "train": train.fingerprint}
-    return {key: value for key, value in found.items() if value is not None}
+    made = split.made.model_dump(include={"method", "seed", "parameters"}, exclude_none=True)
+    rating = {} if train.positive_rating is None else {"positive_rating": train.positive_rating}
+    return made | rating | {"train": train.fingerprint}
 
 
 def check_searched(path: Path, data: Interactions, split: Split, warn: Callable[[str], None]) -> None:

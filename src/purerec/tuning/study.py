@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from purerec.errors import ConfigError, MissingExtraError, StoreError
 from purerec.rng import key64
+from purerec.storage.locks import try_lock
 from purerec.training.checkpoints import brief
 
 if TYPE_CHECKING:
@@ -27,23 +27,6 @@ _STARTUP_TRIALS = 10
 """Random trials before the sampler learns from what was seen."""
 _claimed: set[Path] = set()
 """Study files that this process has."""
-
-if sys.platform == "win32":
-
-    def _locks(fd: int) -> bool:
-        return True  # no locks here that go when a process ends
-
-else:
-    import fcntl
-
-    def _locks(fd: int) -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True  # a file system without locks
-        return True
 
 
 @contextmanager
@@ -57,7 +40,7 @@ def claimed(path: Path) -> Iterator[bool]:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        if not _locks(fd):
+        if try_lock(fd) is False:
             yield False
             return
         _claimed.add(name)

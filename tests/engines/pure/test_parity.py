@@ -17,6 +17,7 @@ from conftest import need
 
 need("torch")
 
+from engines.pure.phi import scores
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import Batch, Engine, GameSettings, Params, initial_parameters
 from purerec.engines.pure.torch.engine import TorchEngine
@@ -158,7 +159,7 @@ def test_the_corrected_step_of_nnpu(scorer: dict[str, object]) -> None:
 
 def logits(engine: Engine, user: np.ndarray, item: np.ndarray) -> np.ndarray:
     assert isinstance(engine, TorchEngine)
-    return engine.scores(user)[np.arange(len(user)), item]
+    return scores(engine, user)[np.arange(len(user)), item]
 
 
 GENERATORS = list(

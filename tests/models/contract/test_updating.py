@@ -77,13 +77,13 @@ def test_all_positives_are_remembered(name, board, old, new):
     pairs = set(zip(model.users.take(model.seen.users), model.items.take(model.seen.indices), strict=True))
     everything = zip(board.users.take(board.user_idx), board.items.take(board.item_idx), strict=True)
     assert pairs == set(everything)
-    assert model.fitted_on["positives"] == len(board)
+    assert model.fitted_on.positives == len(board)
 
 
 @every_model
 def test_an_empty_or_known_log_changes_nothing(name, old):
     model = make_model(name).fit(old, seed=0)
-    before, facts = scores(model), dict(model.fitted_on)
+    before, facts = scores(model), model.fitted_on
     for nothing in (no_rows(old), old, old.subset(np.arange(7)).compact()):
         assert model.update(nothing) is model
         np.testing.assert_array_equal(scores(model), before)
@@ -105,10 +105,10 @@ def test_saved_and_loaded_after_an_update(name, old, new, tmp_path):
     np.testing.assert_array_equal(scores(again), scores(model))
     assert again.config == model.config == make_model(name).config
     assert again.fitted_on == model.fitted_on
-    facts = again.fitted_on["updated"]
-    assert (facts["times"], facts["new_users"], facts["new_items"]) == (1, 4, 3)
-    assert facts["fingerprint"] == new.fingerprint
-    assert again.fitted_on["interactions"] == len(old) + len(new)
+    facts = again.fitted_on.updated
+    assert (facts.times, facts.new_users, facts.new_items) == (1, 4, 3)
+    assert facts.fingerprint == new.fingerprint
+    assert again.fitted_on.interactions == len(old) + len(new)
 
 
 @every_model
@@ -195,8 +195,8 @@ def test_an_interruption_changes_nothing(old, new):
 
 def test_two_updates_count(old, new):
     model = make_model("bpr").fit(old, seed=0).update(new).update(Interactions.from_columns([77], [3]))
-    assert model.fitted_on["updated"]["times"] == 2
-    assert model.fitted_on["updated"]["new_users"] == 1
+    assert model.fitted_on.updated.times == 2
+    assert model.fitted_on.updated.new_users == 1
     assert model.users.find(77) == 20
 
 
@@ -251,7 +251,7 @@ def test_ratings_count_as_in_the_first_fit():
     first = Interactions.from_columns([1, 1, 2], [1, 2, 1], rating=[5, 2, 4], positive_rating=4)
     model = make_model("itempop").fit(first)
     model.update(Interactions.from_columns([3, 3], [1, 2], rating=[5, 1]))
-    assert model.fitted_on["positives"] == 3
+    assert model.fitted_on.positives == 3
     assert len(model.users) == 3  # user 3 is there, with the one item that they liked
 
 

@@ -120,7 +120,7 @@ def test_slow_answers_are_given_up(answering):
         assert (status, document["type"]) == (503, "urn:purerec:problem:timeout")
         assert b"retry-after" in headers
         looking.cancel()
-        assert asked.service.metrics.in_flight == 0
+        assert "purerec_requests_in_flight 0\n" in asked.service.metrics.text(None, 0.0)
 
     run(go())
 

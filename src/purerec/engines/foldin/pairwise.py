@@ -26,7 +26,7 @@ TAKEN = np.float32(-1e30)
 """Bias of an item that is no candidate."""
 
 
-class Pairs(NamedTuple):
+class HistoryPairs(NamedTuple):
     """Own items and groups of others, flat, and working memory."""
 
     own: F32
@@ -76,7 +76,7 @@ def _add_square(square: F32, rows: F32, at: Scalar, weight: Scalar, width: Scala
 
 
 @kernel()
-def find_groups(p: Pairs, e: F32) -> Scalar:
+def find_groups(p: HistoryPairs, e: F32) -> Scalar:
     """Shares, means and scores of all groups; returns how many have a candidate."""
     width, count = p.width, 0
     for g in range(p.score.size):
@@ -107,7 +107,7 @@ def find_groups(p: Pairs, e: F32) -> Scalar:
 
 
 @kernel()
-def pairwise(p: Pairs, e: F32, penalty: Scalar, gradient: F64, hessian: F64) -> Scalar:
+def pairwise(p: HistoryPairs, e: F32, penalty: Scalar, gradient: F64, hessian: F64) -> Scalar:
     """f(e); gradient (dim,) and Hessian (dim, dim) are written."""
     width, dim = p.width, gradient.size
     n_own, n_groups = p.own_bias.size, p.score.size

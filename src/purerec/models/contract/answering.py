@@ -33,7 +33,7 @@ _LISTED = 1 << 22
 
 
 @dataclass(frozen=True)
-class Rules:
+class ListRules:
     """What may be in a list, by external id: see `Recommender.recommend`."""
 
     exclude_seen: bool = True
@@ -42,7 +42,7 @@ class Rules:
 
 
 def blocks_for_users(
-    model: Recommender, users: Iterable[Id] | Id | None, k: int, rules: Rules, block_users: int | None
+    model: Recommender, users: Iterable[Id] | Id | None, k: int, rules: ListRules, block_users: int | None
 ) -> Iterator[pl.DataFrame]:
     """See `Recommender.recommend_blocks`."""
     k = checked_k(k)
@@ -65,7 +65,7 @@ def blocks_for_users(
     return blocks()
 
 
-def for_history(model: Recommender, history: Iterable[Id] | Id, k: int, rules: Rules) -> pl.DataFrame:
+def for_history(model: Recommender, history: Iterable[Id] | Id, k: int, rules: ListRules) -> pl.DataFrame:
     """See `Recommender.recommend_for`."""
     found = top_for_history(
         model,

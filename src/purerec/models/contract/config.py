@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
-from purerec.errors import ConfigError
+from purerec.errors import ConfigError, did_you_mean, first_problem
 from purerec.models.contract.search_space import SearchSpace
 
 if TYPE_CHECKING:
@@ -37,17 +36,15 @@ def make_config(model: type[Recommender], settings: Mapping[str, Any]) -> Config
     known = model.config_class.model_fields
     for name in settings:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
-            raise ConfigError(f"{model.name} has no setting {name!r}; {hint}")
+            raise ConfigError(f"{model.name} has no setting {name!r}; {did_you_mean(name, known)}")
     try:
         return model.config_class(**settings)
     except ValidationError as error:
-        first = error.errors()[0]
-    spelled_none = {k for k, v in settings.items() if isinstance(v, str) and v.lower() in ("none", "null")}
-    if first["loc"] and first["loc"][0] in spelled_none:
-        return make_config(model, {**settings, str(first["loc"][0]): None})
-    where = str(first["loc"][0]) if first["loc"] else "settings"
-    given = f"={first['input']!r}" if first["loc"] else ""
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    raise ConfigError(f"{model.name}: {where}{given} {message[0].lower()}{message[1:]}")
+        place = error.errors()[0]["loc"]
+        if place and _says_none(settings[str(place[0])]):
+            return make_config(model, {**settings, str(place[0]): None})
+        raise ConfigError(f"{model.name}: {first_problem(error)}") from None
+
+
+def _says_none(value: Any) -> bool:
+    return isinstance(value, str) and value.lower() in ("none", "null")

@@ -269,13 +269,13 @@ class PairwiseFolding:
         right = pull.sum(axis=1)[:, None] * own - pull @ mean + slope @ choice / self._temperature
         return (np.linalg.solve(hessian, right.T).T / max(slope.size, 1)).astype(np.float32)
 
-    def _pairs(self, history: I32) -> pairs.Pairs:
+    def _pairs(self, history: I32) -> pairs.HistoryPairs:
         taken = np.zeros(len(self._items), dtype=np.bool_)
         taken[history] = True
         bias = np.where(taken[self._drawn], pairs.TAKEN, self._table_bias)
         width, groups = self._items.shape[1], len(self._drawn) // self._size
         memory = np.empty((4, groups), np.float32)
-        return pairs.Pairs(
+        return pairs.HistoryPairs(
             self._items[history].ravel(), self._bias[history], self._table.ravel(), bias, width, self._size,
             self._temperature, np.empty(len(bias), np.float32), np.empty(groups * width, np.float32), memory[0],
             memory[1], memory[2], memory[3], np.empty(width * width, np.float32),

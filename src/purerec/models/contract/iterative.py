@@ -17,8 +17,9 @@ from purerec.models.contract.config import Config
 from purerec.models.contract.recommender import Recommender
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
+from purerec.training.history import History
 from purerec.training.loop import train
-from purerec.training.run import Game, History, Run
+from purerec.training.run import Run, Trainable
 from purerec.types import F32, I64, Mask, State
 
 Schedule = Literal["steps", "cosine", "constant"]
@@ -42,8 +43,8 @@ class EpochConfig(Config):
     """Stop when so many validations in a row were no better, and go back to the best. None: never."""
 
 
-class Fitting(Game, Protocol):
-    """A game that can tell the parameters reached so far."""
+class Fitting(Trainable, Protocol):
+    """One that can tell the parameters reached so far."""
 
     def parameters(self) -> State:
         """What the model scores with."""
@@ -126,12 +127,20 @@ class EpochModel(Recommender):
         self.history = learner.history
         return learner.config.epochs
 
+    def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
+        super()._remember(train, seed, seconds)
+        resolved = self.fitted_on.resolved
+        if "dim" in resolved and "user" in self._params:
+            # Vectors that were continued have kept their width, whatever the rule would say now.
+            width = self._params["user"].shape[1]
+            self.fitted_on = self.fitted_on.model_copy(update={"resolved": resolved | {"dim": width}})
+
     def _take_over(self, other: Self) -> None:
         super()._take_over(other)
         self.history = other.history
 
     def _known_state(self) -> State:
-        """The parameters, under the names that the state of a game has for them."""
+        """The parameters, under the names that the state of a fitting has for them."""
         return dict(self._params)
 
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from purerec import storage
 from purerec.data.interactions import Csr
 from purerec.errors import ConfigError, StoreError
 from purerec.models.contract.config import make_config
+from purerec.models.contract.fitted_on import FittedOn
 from purerec.storage.paths import AnyPath
 from purerec.types import Array
 
@@ -21,7 +22,11 @@ Model = TypeVar("Model", bound="Recommender")
 
 def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | None, facts: Mapping[str, Any]) -> Path:
     """See `Recommender.save`."""
-    own = {"model": model.name, "config": model.config.model_dump(mode="json"), "fitted_on": model.fitted_on}
+    own = {
+        "model": model.name,
+        "config": model.config.model_dump(mode="json"),
+        "fitted_on": model.fitted_on.to_dict(),
+    }
     if taken := (own | model._facts()).keys() & facts:
         raise ConfigError(f"{min(taken)!r} has a meaning of its own in a manifest; give that fact another name")
     tensors = {f"model.{name}": array for name, array in model._state().items()}
@@ -37,7 +42,7 @@ def restore(kind: type[Model], stored: storage.Stored, where: str) -> Model:
     """A model from what was found in a folder; `where` names it in errors."""
     try:
         model = kind(make_config(kind, kind._upgraded(stored.manifest["config"])))
-        model.fitted_on = _checked_facts(stored.manifest["fitted_on"])
+        model.fitted_on = FittedOn.read(stored.manifest["fitted_on"])
         _take(model, stored.tensors)
     except (KeyError, TypeError, ValueError, AttributeError, StoreError) as error:
         raise StoreError(f"{where}: the folder does not fit this version of {kind.name} ({error})") from None
@@ -57,27 +62,3 @@ def _take(model: Recommender, tensors: Mapping[str, Array]) -> None:
     settings = {name: value for name, value in model.config if type(value) is int}
     model._check_state(state, settings | {"users": shape[0], "items": shape[1]})
     model._set_state(state)
-
-
-_FACTS: dict[str, tuple[type, ...]] = {
-    "name": (str,),
-    "fingerprint": (str,),
-    "users": (int,),
-    "items": (int,),
-    "interactions": (int,),
-    "positives": (int,),
-    "positive_rating": (int, float, type(None)),
-    "seed": (int,),
-    "fitted_at": (str,),
-    "fit_seconds": (int, float),
-}
-
-
-def _checked_facts(facts: Any) -> dict[str, Any]:
-    """What a model was fitted on, as `_remember` writes it."""
-    for name, kinds in _FACTS.items():
-        if type(facts[name]) not in kinds:
-            raise StoreError(f"fitted_on has {name} = {facts[name]!r}")
-    if not isinstance(facts.get("updated", {}), dict):
-        raise StoreError(f"fitted_on has updated = {facts['updated']!r}")
-    return dict(facts)

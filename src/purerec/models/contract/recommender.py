@@ -9,7 +9,6 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -27,6 +26,7 @@ from purerec.models.contract.checks import check_data
 from purerec.models.contract.config import Config, make_config
 from purerec.models.contract.derived import Derived
 from purerec.models.contract.explaining import Explanation, Person
+from purerec.models.contract.fitted_on import FittedOn
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.updating import update
 from purerec.ranking.ranks import TopK
@@ -48,6 +48,7 @@ class Recommender(ABC):
     """Whether different people may get different lists."""
     continues: ClassVar[bool] = False
     """Whether more data can be learned from where the last fit ended; else an update fits anew."""
+    fitted_on: FittedOn
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is not None and settings:
@@ -119,6 +120,12 @@ class Recommender(ABC):
         """Go on from what was learned, on a log that has grown; how many epochs that took. If `continues`."""
         raise NotImplementedError
 
+    def resolved(self, positives: Csr) -> dict[str, int | float]:
+        """The settings that are None in the config because they follow from the data, as numbers."""
+        space = self.config.search_space
+        starts = {name: space[name].start for name, value in self.config if value is None and name in space}
+        return {name: start(positives) for name, start in starts.items() if callable(start)}
+
     def _check_update(self) -> None:  # noqa: B027  # most models can
         """An error if the model cannot learn from more data."""
 
@@ -144,18 +151,7 @@ class Recommender(ABC):
 
     def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
         self._knows(train.users, train.items, train.item_labels, train.positives)
-        self.fitted_on: dict[str, Any] = {
-            "name": train.name,
-            "fingerprint": train.fingerprint,
-            "users": train.n_users,
-            "items": train.n_items,
-            "interactions": len(train),
-            "positives": train.n_positives,
-            "positive_rating": train.positive_rating,
-            "seed": seed,
-            "fitted_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "fit_seconds": round(seconds, 3),
-        }
+        self.fitted_on = FittedOn.of(train, seed=seed, seconds=seconds, resolved=self.resolved(train.positives))
 
     def _knows(self, users: Vocabulary, items: Vocabulary, labels: pl.Series | None, seen: Csr) -> None:
         """The people, items and positives that the model is about."""
@@ -217,7 +213,7 @@ class Recommender(ABC):
 
         `items` are the only candidates, if given; those of `exclude` are none (unknown ones are no error there).
         """
-        rules = answering.Rules(exclude_seen, items, exclude)
+        rules = answering.ListRules(exclude_seen, items, exclude)
         return pl.concat(answering.blocks_for_users(self, users, k, rules, None), rechunk=False)
 
     def recommend_blocks(
@@ -231,7 +227,7 @@ class Recommender(ABC):
         block_users: int | None = None,
     ) -> Iterator[pl.DataFrame]:
         """The same table in parts of so many users, of which only one is in memory at a time; at least one part."""
-        rules = answering.Rules(exclude_seen, items, exclude)
+        rules = answering.ListRules(exclude_seen, items, exclude)
         return answering.blocks_for_users(self, users, k, rules, block_users)
 
     def recommend_for(
@@ -247,7 +243,7 @@ class Recommender(ABC):
 
         Items that the model does not know are left out with a warning; an empty history gives popular items.
         """
-        return answering.for_history(self, history, k, answering.Rules(exclude_seen, items, exclude))
+        return answering.for_history(self, history, k, answering.ListRules(exclude_seen, items, exclude))
 
     def top_for_users(
         self,

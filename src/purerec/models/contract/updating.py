@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,7 @@ import polars as pl
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError
+from purerec.models.contract.fitted_on import FittedOn, LastUpdate
 from purerec.training.run import Run
 from purerec.types import I64
 
@@ -83,7 +84,7 @@ def unite(model: Recommender, new: Interactions) -> Growth:
         (len(users), len(items)),
     )
     labels = _labels(model.labels, len(model.items), log.item_labels, item_idx, len(items))
-    name = str(model.fitted_on["name"])
+    name = model.fitted_on.name
     united = Interactions(users, items, pairs.users, pairs.indices, item_labels=labels, name=name)
     united.__dict__["pairs"] = pairs  # found already
     return Growth(
@@ -126,7 +127,7 @@ def _check(model: Recommender, epochs: int | None) -> None:
 
 def _as_the_model_sees_it(model: Recommender, log: Interactions) -> Interactions:
     """Ratings without a threshold of their own have that of the first fit."""
-    threshold = model.fitted_on.get("positive_rating")
+    threshold = model.fitted_on.positive_rating
     if log.rating is not None and log.positive_rating is None and threshold is not None:
         return replace(log, positive_rating=threshold)
     return log
@@ -145,25 +146,20 @@ def _labels(old: pl.Series | None, n_old: int, new: pl.Series | None, new_at: I6
     return table.join(given, on="at", how="left", maintain_order="left").select(pl.coalesce("label", "new"))["label"]
 
 
-def _facts(
-    old: dict[str, Any], found: dict[str, Any], new: Interactions, growth: Growth, epochs: int | None
-) -> dict[str, Any]:
+def _facts(old: FittedOn, found: FittedOn, new: Interactions, growth: Growth, epochs: int | None) -> FittedOn:
     """What the first fit was, how large the data is now, and what the last update added."""
-    before = old.get("updated", {})
-    return {
-        **old,
-        **{name: found[name] for name in ("fingerprint", "users", "items", "positives")},
-        "interactions": old["interactions"] + growth.rows,
-        "updated": {
-            "times": before.get("times", 0) + 1,
-            "name": new.name,
-            "fingerprint": new.fingerprint,
-            "interactions": growth.rows,
-            "new_users": growth.users,
-            "new_items": growth.items,
-            "new_positives": growth.positives,
-            "epochs": epochs,
-            "seed": found["seed"],
-            "seconds": found["fit_seconds"],
-        },
-    }
+    last = LastUpdate(
+        times=(old.updated.times if old.updated is not None else 0) + 1,
+        name=new.name,
+        fingerprint=new.fingerprint,
+        interactions=growth.rows,
+        new_users=growth.users,
+        new_items=growth.items,
+        new_positives=growth.positives,
+        epochs=epochs,
+        seed=found.seed,
+        seconds=found.fit_seconds,
+    )
+    changes = {name: getattr(found, name) for name in ("fingerprint", "users", "items", "positives")}
+    changes |= {"interactions": old.interactions + growth.rows, "resolved": found.resolved, "updated": last}
+    return old.model_copy(update=changes)

@@ -26,7 +26,7 @@ from purerec.ranking.scorers import Factors
 from purerec.sampling.dynamic import Negatives
 from purerec.storage import Layout, Part, check_layout
 from purerec.storage.structure import check_finite
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
 
@@ -148,6 +148,14 @@ class DiscriminatorModel(EpochModel):
         """The share of observed pairs that the unlabeled part of the risk counts besides the pairs drawn."""
         return 0.0
 
+    def resolved(self, positives: Csr) -> dict[str, int | float]:
+        found = {
+            "dim": self._dim(positives),
+            "prior": self._prior(positives),
+            "regularization": self._regularization(positives),
+        }
+        return {name: value for name, value in found.items() if getattr(self.config, name) is None}
+
     def _unlabeled_per_epoch(self, positives: Csr) -> int:
         return math.ceil(self.config.unlabeled_ratio * len(positives))
 
@@ -162,7 +170,7 @@ class DiscriminatorModel(EpochModel):
     def _generator_settings(self) -> dict[str, Any]:
         return {}
 
-    def train_epoch(self, game: DiscriminatorGame, number: int) -> Record:
+    def train_epoch(self, game: DiscriminatorGame, number: int) -> Measures:
         """One epoch; PURE adds its generators here."""
         stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=False)
         return {
@@ -309,7 +317,7 @@ class DiscriminatorGame:
     def _data(self) -> tuple[I64, I32, int]:
         return self.positives.indptr, self.positives.indices, self.positives.shape[1]
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         record = self.model.train_epoch(self, number)
         params = self.engine.parameters()
         return record | {

@@ -17,7 +17,7 @@ from purerec.models.contract.foldin import Folding, PairwiseFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, Schedule, mean_norms, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import State
 
 
@@ -60,11 +60,11 @@ class FactorModel(EpochModel):
     config: FactorConfig
 
     @abstractmethod
-    def _game(self, positives: Csr, seed: int) -> Fitting:
-        """A fresh game."""
+    def _start(self, positives: Csr, seed: int) -> Fitting:
+        """A fresh start."""
 
     def _fitting(self, train: Interactions, seed: int) -> Fitting:
-        return self._game(train.positives, seed)
+        return self._start(train.positives, seed)
 
     def _layout(self) -> Layout:
         return {**super()._layout(), "item_bias": Part(("items",))}
@@ -92,14 +92,14 @@ class FactorModel(EpochModel):
         return 1 if getattr(self.config, "negatives", None) == "uniform" else getattr(self.config, "candidates", 1)
 
 
-class PairwiseGame:
+class PairwiseFitting:
     """SGD on triples, as `training` wants it."""
 
     def __init__(self, model: FactorModel, positives: Csr, settings: PairwiseSettings, seed: int) -> None:
         self.model = model
         self.engine = PairwiseEngine(positives, settings, seed=seed)
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         rate = self.model.learning_rate(number)
         loss = self.engine.epoch(number, rate)
         return {"phase": "triples", "loss": loss, "learning_rate": rate, **mean_norms(self.parameters())}

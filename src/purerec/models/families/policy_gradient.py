@@ -13,13 +13,13 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from purerec.data.interactions import Csr
-from purerec.engines.bpr import Factors, PairwiseEngine, PairwiseSettings, pack, unpack
+from purerec.engines.bpr import FactorTables, PairwiseEngine, PairwiseSettings, pack, unpack
 from purerec.models.contract.iterative import mean_norms, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorConfig, FactorModel
 from purerec.rng import key64, named_rng
 from purerec.sampling.dynamic import RULES, Negatives
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F64, State
 
 Player = Literal["discriminator", "generator"]
@@ -107,10 +107,10 @@ class PolicyGame(ABC):
         """One pass of a player; adds its loss or reward, and the number of them, to `sums`."""
 
     @property
-    def generator(self) -> Factors:
+    def generator(self) -> FactorTables:
         return self.engine.factors
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         config = self._config
         if number < config.pretrain_epochs:
             rate = scheduled(config.schedule, config.learning_rate, number, config.pretrain_epochs)
@@ -139,7 +139,7 @@ class PolicyGame(ABC):
         order, draw = (key64(self._seed, f"{self._name} {who} {what} {when}") for what in ("order", "draw"))
         self._pass(who, rate, order, draw, sums)
 
-    def _more(self, sums: F64) -> Record:
+    def _more(self, sums: F64) -> Measures:
         """What else the generator's passes tell."""
         return {}
 

@@ -15,7 +15,7 @@ from purerec.storage import Layout, Part
 from purerec.types import F32, I64, State
 
 
-class FactorConfig(RatingConfig, EpochConfig):
+class RatingFactorConfig(RatingConfig, EpochConfig):
     """Settings of a factor model of targets."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
@@ -28,7 +28,7 @@ class FactorRatingModel(EpochModel, RatingModel):
     With ratings, a user or item without known pairs has a vector of zeros; `user_pairs` and `item_pairs` count them.
     """
 
-    config: FactorConfig
+    config: RatingFactorConfig
 
     def _predict(self, user_idx: I64, item_idx: I64) -> F32:
         p = self._params

@@ -24,21 +24,21 @@ from purerec.jit.simd import LANES, load, store, total
 from purerec.models.contract.checks import need_positives
 from purerec.models.contract.data_defaults import usual_dim
 from purerec.models.contract.iterative import with_strangers
-from purerec.models.families.rating_factors import FactorConfig, FactorRatingModel
+from purerec.models.families.rating_factors import FactorRatingModel, RatingFactorConfig
 from purerec.models.families.ratings import Targets, rating_scale, rating_targets, unlabeled_weight
 from purerec.rng import key64, named_rng
 from purerec.sampling.draws import Tables, draw_items
 from purerec.sampling.dynamic import BEST, RULES, Negatives, best_of, softmax_of, unit
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.storage import Layout, Part
-from purerec.training.run import Record
+from purerec.training.history import Measures
 from purerec.types import F32, F64, I32, I64, State
 
 _BLOCK = 128
 """Positives whose unlabeled pairs are drawn at once."""
 
 
-class SgdConfig(FactorConfig):
+class SgdConfig(RatingFactorConfig):
     """Settings of a factor model fitted by gradient descent."""
 
     for_ratings: ClassVar[dict[str, Any]] = {"epochs": 20, "learning_rate": 0.005, "schedule": "constant"}
@@ -73,7 +73,7 @@ class SgdModel(FactorRatingModel):
         )
         return Descent(self, feed, seed)
 
-    def _choice(self) -> Choice | None:
+    def _choice(self) -> PairChoice | None:
         config = self.config
         return None if config.negatives == "uniform" else new_choice(config.negatives, config.candidates)
 
@@ -107,7 +107,7 @@ class Weights(NamedTuple):
     biased: bool
 
 
-class Choice(NamedTuple):
+class PairChoice(NamedTuple):
     """Dynamic negatives: the rule and its scratch. Given None in its place, `binary_epoch` is compiled without."""
 
     rule: int
@@ -117,8 +117,8 @@ class Choice(NamedTuple):
     """(candidates,)"""
 
 
-def new_choice(negatives: Negatives, candidates: int) -> Choice:
-    return Choice(RULES[negatives], candidates, np.empty(candidates, np.float32))
+def new_choice(negatives: Negatives, candidates: int) -> PairChoice:
+    return PairChoice(RULES[negatives], candidates, np.empty(candidates, np.float32))
 
 
 class Ratings:
@@ -139,7 +139,7 @@ class Ratings:
 class Positives:
     """Positives, in a new order in each epoch, and a new draw of unlabeled pairs."""
 
-    def __init__(self, positives: Csr, ratio: float, seed: int, choice: Choice | None = None) -> None:
+    def __init__(self, positives: Csr, ratio: float, seed: int, choice: PairChoice | None = None) -> None:
         self.positives, self.ratio, self.seed, self.shape = positives, ratio, seed, positives.shape
         self.choice = choice
         n_items = positives.shape[1]
@@ -183,7 +183,7 @@ class Descent:
             vectors[pairs == 0] = 0
             self.arrays |= {name: vectors, f"{name}_bias": np.zeros(len(pairs), dtype=np.float32)}
 
-    def epoch(self, number: int) -> Record:
+    def epoch(self, number: int) -> Measures:
         a, rate = self.arrays, self.learning_rate(number)
         weights = Weights(
             a["user"].ravel(), a["item"].ravel(), a["user_bias"], a["item_bias"], self.user_decay, self.item_decay,
@@ -264,7 +264,7 @@ def binary_epoch(
     drawn_users: I32,
     drawn_items: I32,
     rate: Scalar,
-    choice: Choice | None,
+    choice: PairChoice | None,
     choice_key: Scalar,
 ) -> Scalar:
     """A step at each positive (target 1) in turn, and among them at unlabeled pairs (target 0).
@@ -307,7 +307,7 @@ def binary_epoch(
 
 
 @kernel(inner=True)
-def _choose(w: Weights, choice: Choice, users: I32, items: I32, first: Scalar, x: Scalar) -> Scalar:
+def _choose(w: Weights, choice: PairChoice, users: I32, items: I32, first: Scalar, x: Scalar) -> Scalar:
     """Which of the candidates from `first` on; 0, the first, for a user who has touched every item."""
     if items[first] < 0:
         return np.int64(0)

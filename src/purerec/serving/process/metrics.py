@@ -79,10 +79,6 @@ class Metrics:
         own[_N_COUNTS + at * (len(BUCKETS) + 1) + bisect.bisect_left(BUCKETS, seconds)] += 1.0
         own[_SUMS + at] += seconds
 
-    @property
-    def in_flight(self) -> int:
-        return int(self._own[IN_FLIGHT])
-
     def text(self, loaded: Loaded | None, since: float) -> str:
         """All of it in the text format of Prometheus."""
         total = self._all.sum(axis=0)

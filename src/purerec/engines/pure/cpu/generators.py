@@ -143,13 +143,19 @@ def fill_noise(g: Side, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
 
 
 @kernel(inner=True)
-def _forward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
-    """raw = W2 relu(W1 x + b1) + b2, by columns of the weights."""
+def _places(g: Side) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar, Scalar]:
+    """The padded width, hidden units and inputs; and where b1, w2 and b2 begin in `theta`."""
     d, h = g.dim + (-g.dim) % LANES, g.hidden
     n_in = d + (g.condition_dim if g.conditional else 0)
     b1 = n_in * h
     w2 = b1 + h
-    b2 = w2 + h * d
+    return d, h, n_in, b1, w2, w2 + h * d
+
+
+@kernel(inner=True)
+def _forward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
+    """raw = W2 relu(W1 x + b1) + b2, by columns of the weights."""
+    d, h, n_in, b1, w2, b2 = _places(g)
     zero = splat(_ZERO)
     for k in range(n):
         condition = np.int64(ids[first_id + k]) * 3 * g.condition_dim
@@ -318,11 +324,7 @@ def _pull_raw(g: Side, n: Scalar) -> None:
 @kernel(inner=True)
 def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
     """From dL/draw, which lies in `pull`, to `grad`, which lies as the weights do."""
-    d, h = g.dim + (-g.dim) % LANES, g.hidden
-    n_in = d + (g.condition_dim if g.conditional else 0)
-    b1 = n_in * h
-    w2 = b1 + h
-    b2 = w2 + h * d
+    d, h, n_in, b1, w2, b2 = _places(g)
     zero = splat(_ZERO)
     for q in range(h):
         for p in range(d):

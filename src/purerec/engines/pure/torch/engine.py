@@ -278,20 +278,7 @@ class TorchEngine:
         sides = [name.removesuffix("_gen") for name in self.generators]
         return {side: real_side(self._named[side], self._weight[side]) for side in sides}
 
-    # --- Scores, parameters, checkpoints
-
-    @one_thread()
-    @torch.no_grad()
-    def scores(self, user_idx: I32) -> F32:
-        """phi of the given users with all items, (len(user_idx), n_items): what to rank by, for any scorer."""
-        phi = self.discriminator
-        every_item = torch.arange(len(phi.item), device=self.device)
-        out = np.empty((len(user_idx), len(phi.item)), dtype=np.float32)
-        phi.eval()
-        for row, user in zip(out, self._tensor(user_idx), strict=True):
-            row[:] = phi(phi.pairs(user.expand_as(every_item), every_item)).numpy(force=True)
-        phi.train()
-        return out
+    # --- Parameters, checkpoints
 
     def parameters(self) -> Params:
         """Copies of what `game.Engine.parameters` lists, `mlp.*`, and `scorer.*` of a module from outside."""

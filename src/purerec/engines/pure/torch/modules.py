@@ -28,7 +28,7 @@ class Dot(nn.Module):
         return (e_u * e_i).sum(1)
 
 
-class GMF(nn.Module):
+class GMFScorer(nn.Module):
     """`gmf`, Eq. (GMF): (e_u * e_i) . r."""
 
     def __init__(self, dim: int) -> None:
@@ -226,7 +226,7 @@ def new_scorer(settings: GameSettings) -> nn.Module:
     d_u, d_i = settings.dim, settings.dim_i
     match settings.scorer:
         case "gmf":
-            return GMF(d_u)
+            return GMFScorer(d_u)
         case "bilinear":
             return Bilinear(d_u, d_i)
         case "mlp":

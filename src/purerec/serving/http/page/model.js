@@ -37,7 +37,7 @@ export function showModel(model) {
       "div",
       { class: "cards" },
       make("div", { class: "stack" }, fittedOn(model), metrics(model.metrics)),
-      make("div", { class: "stack" }, training(model.history), settings(model.config)),
+      make("div", { class: "stack" }, training(model.history), settings(model.config, model.fitted_on?.resolved)),
     ),
   );
 }
@@ -110,13 +110,14 @@ function training(history) {
   return card("Training", "training", make("p", { class: "hint" }, why));
 }
 
-function settings(config) {
+function settings(config, resolved) {
   const rows = Object.entries(config ?? {});
   if (!rows.length) return card("Settings", "settings", make("p", { class: "hint" }, "This model has none."));
-  return card("Settings", "settings", make("dl", {}, rows.map(([name, raw]) => fact(make("code", {}, name), setting(raw)))));
+  const shown = ([name, raw]) => fact(make("code", {}, name), setting(raw, resolved?.[name]));
+  return card("Settings", "settings", make("dl", {}, rows.map(shown)));
 }
 
-function setting(raw) {
-  if (raw === null) return "not set";
+function setting(raw, byDefault) {
+  if (raw === null) return byDefault === undefined ? "not set" : `${figure(byDefault)} (by default)`;
   return typeof raw === "object" ? JSON.stringify(raw) : figure(raw);
 }

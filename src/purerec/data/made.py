@@ -1,0 +1,67 @@
+"""How a split was made, as its folder keeps it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
+
+from purerec.errors import StoreError, first_problem
+
+Method = Literal["official", "given", "ratio", "leave_n_out", "temporal"]
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class SplitParameters(_Facts):
+    """The arguments of `split`, or of `World.true_split`, that mattered."""
+
+    fold: int | None = None
+    test: float | None = None
+    n: int | None = None
+    at: str | float | None = None
+    on: Literal["positives"] | None = None
+    users: int | None = None
+    """Of a synthetic world: how many people the truth is asked about."""
+
+    def given(self) -> dict[str, Any]:
+        return self.model_dump(exclude_none=True)
+
+
+class NewInTest(_Facts):
+    """What the test part has that train and validation lack."""
+
+    users: NonNegativeInt = 0
+    items: NonNegativeInt = 0
+    pairs: NonNegativeInt = 0
+
+
+class Made(_Facts):
+    """How a split was made. Parts that were put together by hand have no method."""
+
+    method: Literal[Method, "truth"] | None = None
+    seed: int | None = None
+    parameters: SplitParameters = SplitParameters()
+    rows: NonNegativeInt | None = None
+    duplicates_dropped: NonNegativeInt | None = None
+    train: NonNegativeInt | None = None
+    valid: NonNegativeInt | None = None
+    test: NonNegativeInt | None = None
+    new_in_test: NewInTest | None = None
+    """Of given parts."""
+    of: Literal["train"] | None = None
+    """Validation folds are splits of a train part."""
+
+    @classmethod
+    def read(cls, facts: Any) -> Self:
+        """From a manifest."""
+        try:
+            return cls.model_validate(facts)
+        except ValidationError as error:
+            raise StoreError(f"made: {first_problem(error)}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a manifest."""
+        return self.model_dump(exclude_none=True)

@@ -1,0 +1,178 @@
+"""What an experiment's TOML file may say, checked when it is read: a misspelt key is an error that names it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from purerec.errors import ConfigError, did_you_mean, first_problem
+from purerec.evaluation.metrics import parse_of_ranks
+from purerec.evaluation.protocols import Protocol
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+RankMetric = Annotated[str, AfterValidator(lambda name: parse_of_ranks(name).name)]
+
+
+class SpecTable(BaseModel):
+    """A TOML table in which every key is known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Line(SpecTable):
+    """One model of an experiment."""
+
+    name: str
+    """How it is called in the results."""
+    model: str | None = None
+    """Its name in the registry, if that is another."""
+    settings: dict[str, Any] = {}
+    preset: str | None = None
+    """A preset of PURE.paper, instead of the defaults."""
+    tuned: bool = True
+    """False: not the tuned settings, though the experiment asks for them."""
+
+    @property
+    def model_name(self) -> str:
+        return self.name if self.model is None else self.model
+
+
+class Experiment(SpecTable):
+    """What every experiment says."""
+
+    title: str
+    seeds: Count
+    metric: RankMetric
+
+
+class WithBaseline(Experiment):
+    """An experiment whose models are tested against one of them."""
+
+    baseline: str
+    models: list[Line]
+
+    @model_validator(mode="after")
+    def _names_are_clear(self) -> Self:
+        names = [line.name for line in self.models]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"two models are called {min(twice)!r}; give each a name of its own")
+        if self.baseline not in names:
+            raise ValueError(
+                f"the baseline {self.baseline!r} is none of the models; {did_you_mean(self.baseline, names)}"
+            )
+        return self
+
+
+class OnOneSplit(WithBaseline):
+    """An experiment on one split of one data set."""
+
+    data: str
+    split: str
+    n: Count | None = None
+    settings: dict[str, Any] = {}
+    """Settings for all models that have them."""
+    tuned: bool = False
+    """Use the settings in experiments/tuned/DATA.toml."""
+
+
+class ComparisonSpec(OnOneSplit):
+    """Models on the test part of a split."""
+
+    kind: Literal["comparison"] = "comparison"
+    protocol: Protocol
+    pool: Count = 500
+
+
+class ValidationSpec(OnOneSplit):
+    """Models on random validation splits of the train part."""
+
+    kind: Literal["validation"]
+    positives_each: Count | None = None
+    """Thin the train part to this many positives a person."""
+
+
+class WorldSpec(SpecTable):
+    """Arguments of make_world."""
+
+    users: Count
+    items: Count
+    dim: Count
+    prior: Share
+
+
+class ExposureSpec(WithBaseline):
+    """Models on synthetic worlds of different exposure bias."""
+
+    kind: Literal["exposure"]
+    exposures: list[float]
+    candidates: dict[str, list[Any]] = Field(min_length=1, max_length=1)
+    """One setting, and the values it is chosen from for each model and world."""
+    world: WorldSpec
+    test_users: Count
+
+
+class FoldingSpec(Experiment):
+    """Folded-in people beside people who were trained on."""
+
+    kind: Literal["folding"]
+    data: list[str]
+    held_out: Share
+    given: Share
+    models: list[str]
+
+
+class UpdatingSpec(Experiment):
+    """Updated models beside old and refitted ones."""
+
+    kind: Literal["updating"]
+    data: list[str]
+    shares: list[Share] = Field(min_length=3, max_length=3)
+    models: list[Line]
+
+
+AnyExperiment = ComparisonSpec | ValidationSpec | ExposureSpec | FoldingSpec | UpdatingSpec
+_KINDS: dict[str, type[AnyExperiment]] = {
+    str(get_args(kind.model_fields["kind"].annotation)[0]): kind for kind in get_args(AnyExperiment)
+}
+
+
+def read_experiment(path: Path) -> AnyExperiment:
+    """The experiment that a TOML file describes."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    name = content.get("kind", "comparison")
+    if name not in _KINDS:
+        raise ConfigError(f"{path}: there is no kind of experiment {name!r}; {did_you_mean(str(name), _KINDS)}")
+    try:
+        return _KINDS[name].model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_in_words(error, _KINDS[name])}") from None
+
+
+def _in_words(error: ValidationError, kind: type[SpecTable]) -> str:
+    # A misspelt key is reported before the missing one that it stands for.
+    first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
+    if first["type"] != "extra_forbidden":
+        return first_problem(error)
+    *place, key = first["loc"]
+    known = _table_at(kind, place).model_fields
+    return f"unknown key {'.'.join(map(str, first['loc']))!r}; {did_you_mean(str(key), known)}"
+
+
+def _table_at(kind: type[SpecTable], place: Sequence[int | str]) -> type[SpecTable]:
+    for key in place:
+        if isinstance(key, str):
+            annotation = kind.model_fields[key].annotation
+            kind = next(
+                t for t in (annotation, *get_args(annotation)) if isinstance(t, type) and issubclass(t, SpecTable)
+            )
+    return kind

@@ -1,0 +1,80 @@
+"""What a model was fitted on, as its manifest keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
+
+from purerec.data.interactions import Interactions
+from purerec.errors import StoreError, first_problem
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class LastUpdate(_Facts):
+    """What updates added; all but `times` is about the last one."""
+
+    times: NonNegativeInt
+    name: str
+    fingerprint: str
+    interactions: NonNegativeInt
+    new_users: NonNegativeInt
+    new_items: NonNegativeInt
+    new_positives: NonNegativeInt
+    epochs: NonNegativeInt | None
+    seed: int
+    seconds: NonNegativeFloat
+
+
+class FittedOn(_Facts):
+    """The data of a fit, and how it went."""
+
+    name: str
+    fingerprint: str
+    users: NonNegativeInt
+    items: NonNegativeInt
+    interactions: NonNegativeInt
+    positives: NonNegativeInt
+    positive_rating: float | None
+    seed: int
+    fitted_at: str
+    fit_seconds: NonNegativeFloat
+    epochs_found: int | None = None
+    """Epochs that early stopping found to be enough."""
+    resolved: dict[str, int | float] = {}
+    """Settings that are None in the config, as they follow from the data; folders of before have none."""
+    updated: LastUpdate | None = None
+
+    @classmethod
+    def of(cls, train: Interactions, *, seed: int, seconds: float, resolved: Mapping[str, float]) -> Self:
+        rating = train.positive_rating
+        return cls(
+            name=train.name,
+            fingerprint=train.fingerprint,
+            users=train.n_users,
+            items=train.n_items,
+            interactions=len(train),
+            positives=train.n_positives,
+            positive_rating=None if rating is None else float(rating),
+            seed=int(seed),
+            fitted_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            fit_seconds=round(seconds, 3),
+            resolved=dict(resolved),
+        )
+
+    @classmethod
+    def read(cls, facts: Any) -> Self:
+        """From a manifest."""
+        try:
+            return cls.model_validate(facts)
+        except ValidationError as error:
+            raise StoreError(f"fitted_on: {first_problem(error)}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a manifest."""
+        return self.model_dump(exclude_defaults=True)

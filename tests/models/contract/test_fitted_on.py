@@ -1,0 +1,130 @@
+"""What a model was fitted on: typed, checked when it is read, and the settings that followed from the data."""
+
+import json
+
+import numpy as np
+import pytest
+
+from conftest import ROOT, checkerboard, need
+from purerec.data.interactions import Interactions
+from purerec.errors import StoreError
+from purerec.models.contract.fitted_on import FittedOn
+from purerec.models.registry import REGISTRY, load_model, make_model
+from purerec.output.report import fit_report
+from purerec.output.settings import shown_settings
+
+every_model = pytest.mark.parametrize("name", REGISTRY)
+FACTS = {
+    "name": "clicks",
+    "fingerprint": "0",
+    "users": 6,
+    "items": 6,
+    "interactions": 12,
+    "positives": 12,
+    "positive_rating": None,
+    "seed": 0,
+    "fitted_at": "2026-11-16T14:23:17+00:00",
+    "fit_seconds": 1,
+}
+UPDATED = {
+    "times": 1,
+    "name": "more",
+    "fingerprint": "1",
+    "interactions": 3,
+    "new_users": 1,
+    "new_items": 0,
+    "new_positives": 2,
+    "epochs": None,
+    "seed": 0,
+    "seconds": 0.5,
+}
+
+
+@pytest.fixture(scope="module")
+def board():
+    return checkerboard(12)
+
+
+def test_what_is_written_is_read_again():
+    for more in ({}, {"updated": UPDATED}, {"epochs_found": 7, "resolved": {"dim": 16, "prior": 0.25}}):
+        found = FittedOn.read(FACTS | more)
+        assert FittedOn.read(json.loads(json.dumps(found.to_dict()))) == found
+        assert found.to_dict() == FACTS | more
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"positives": "many"}, "positives='many' should be a valid integer"),
+        ({"positives": True}, "positives=True should be a valid integer"),
+        ({"users": -1}, "users=-1 should be greater"),
+        ({"fit_seconds": float("nan")}, "fit_seconds=nan"),
+        ({"udpated": UPDATED}, "udpated="),
+        ({"updated": UPDATED | {"times": None}}, "updated.times=None"),
+        ({"resolved": {"dim": "wide"}}, "resolved.dim"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(change, message):
+    with pytest.raises(StoreError) as error:
+        FittedOn.read(FACTS | change)
+    assert f"fitted_on: {message}" in str(error.value)
+
+
+def test_a_missing_fact_is_named():
+    with pytest.raises(StoreError, match="fitted_on: seed is missing"):
+        FittedOn.read({name: value for name, value in FACTS.items() if name != "seed"})
+
+
+def test_a_folder_of_the_first_format_has_no_resolved_settings():
+    assert load_model(ROOT / "tests" / "fixtures" / "model-format-1").fitted_on.resolved == {}
+
+
+# ---------------------------------------------------------------------- settings that follow from the data
+
+
+@every_model
+def test_every_setting_that_follows_from_the_data_is_kept_and_shown(name, board, tmp_path):
+    if name in ("cfgan", "multvae"):
+        need("torch")
+    model = make_model(name).fit(board, seed=0)
+    resolved = model.fitted_on.resolved
+    left_open = {key for key, value in model.config if value is None} - {"patience"}
+    assert set(resolved) == left_open
+    assert load_model(model.save(tmp_path / "m")).fitted_on.resolved == resolved
+    shown = shown_settings(model.config, resolved)
+    for key, value in resolved.items():
+        assert shown[key] == f"{value:.4g} (by default)"
+        assert f"<tr><th>{key}</th><td>{value:.4g} (by default)</td></tr>" in fit_report(model)
+    if "dim" in resolved:
+        assert model.factors().users.shape[1] == resolved["dim"]
+
+
+@every_model
+def test_a_setting_that_is_given_is_not_called_a_default(name, board):
+    model = make_model(name)
+    found = model.resolved(board.positives)
+    fixed = make_model(name, **found)
+    assert fixed.resolved(board.positives) == {}
+    settings = {key: getattr(fixed.config, key) for key in found}
+    assert settings == found
+
+
+@pytest.mark.parametrize("name", ["pure", "gmf", "bpr", "ials", "svd", "itemknn", "coclustering"])
+def test_the_resolved_settings_are_those_of_the_fit(name, board):
+    """The same settings spelled out give the same bits."""
+    rule = make_model(name).fit(board, seed=0)
+    spelled = make_model(name, **rule.fitted_on.resolved).fit(board, seed=0)
+    users = np.arange(len(rule.users))
+    np.testing.assert_array_equal(rule.score(users), spelled.score(users))
+
+
+@pytest.mark.parametrize("name", ["pugmf", "bpr", "ials"])
+def test_an_update_keeps_the_width_and_says_so(name):
+    """By the rule, 190 users have 5 numbers each, and 230 have 16."""
+    users = np.repeat(np.arange(230), 3)
+    log = Interactions.from_columns(users, (users + np.tile([0, 1, 3], 230)) % 40)
+    model = make_model(name, epochs=1).fit(log.subset(log.user_idx < 190).compact(), seed=0)
+    assert model.fitted_on.resolved["dim"] == 5
+    model.update(log.subset(log.user_idx >= 190).compact())
+    assert model.fitted_on.users == 230
+    assert model.fitted_on.resolved["dim"] == 5 == model.factors().users.shape[1]
