@@ -133,13 +133,13 @@ DEFAULTS = {
 }
 OF_GENERATORS = {
     "generators": "user",
-    "fake_weight": 0.01,
-    "fake_ratio": 0.25,
+    "fake_weight": 0.001,
+    "fake_ratio": 0.05,
     "hidden": 32,
     "noise": 0.1,
     "conditional": True,
     "output": "linear",
-    "constraint": "recolour",
+    "constraint": "norm",
     "generator_loss": "nonsaturating",
 }
 
@@ -280,7 +280,7 @@ def test_the_default_plays_a_quarter_of_its_epochs_with_generators(data, recorde
     rate = [1e-2 * 0.5 * (1 + math.cos(math.pi * number / 40)) for number in range(40)]
     expected = [("D", rate[number], False) for number in range(30)]
     for number in range(30, 40):
-        expected += [("D", rate[number], True), ("G", 1e-2, round(0.2 * N_P / 16))]
+        expected += [("D", rate[number], True), ("G", 1e-2, round(0.1 * N_P / 16))]
     assert [(who, what) for who, _, what in recorder.calls] == [(who, what) for who, _, what in expected]
     np.testing.assert_allclose([call[1] for call in recorder.calls], [call[1] for call in expected])
 

@@ -16,9 +16,9 @@ By default a person is described twice: by an embedding of their own, as in the 
 with item-to-item weights S in closed form: the PU risk with squared loss, all pairs as unlabeled, and a user who is the
 sum of their items (docs/theory.md). Either part sees what the other misses, and a new person needs no training.
 
-`PURE.paper(...)` is the paper's own form. The default was chosen on validation data: fakes have a small weight, are made
-for a given item and kept on the manifold of real users. At full weight they harm in every form tried: the game's
-equilibrium is a constant D.
+`PURE.paper(...)` is the paper's own form. By default fakes have a small weight, are made for a given item and are no
+longer than real users: a form that costs neither accuracy nor time. At full weight they harm in every form tried: the
+game's equilibrium is a constant D.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.closed_form import ItemWeights, fit_item_weights, mean_diagonal
+from purerec.engines.pure.spec import Params
 from purerec.errors import ConfigError
 from purerec.models.contract.checks import check_data
 from purerec.models.contract.iterative import Fitting
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorGame
-from purerec.models.families.history import USUAL_WEIGHT, best_weight, hold_out, scaled
+from purerec.models.families.history import USUAL_WEIGHT, HeldOutGame, best_weight, hold_out, scaled
 from purerec.models.pugmf import PUGMF, PUGMFConfig
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part, check_layout
@@ -48,11 +49,9 @@ from purerec.types import F32, I64, State
 
 _MOST_ITEMS = 8_000
 """Up to so many items all of them may have a weight on each other; the cost grows with the cube of their number."""
-_NEIGHBORS = 100
+_NEIGHBORS = 200
 _HISTORY = "history."
 """Before the names of the history's arrays in a folder"""
-_SHORT = 0.3
-"""Epochs of the fit that chooses the weight of the history, as a share of all"""
 
 
 class PUREConfig(PUGMFConfig):
@@ -62,24 +61,24 @@ class PUREConfig(PUGMFConfig):
     """What describes a person. free: an embedding of their own, as in the paper; both: also the items they touched."""
     history_weight: Annotated[float, Field(ge=0, le=1000)] | None = None
     """How far the history's part of the scores spreads over the items, beside the embeddings' part. None: chosen by
-    pairs that are held out of a short fit."""
+    pairs that are held out of the pre-training epochs."""
     history_regularization: float = Field(default=10.0, gt=0, le=1e6)
     """L2 of the item-to-item weights, relative to the mean of the diagonal that it is added to."""
     item_power: float = Field(default=0.2, ge=0, le=1)
     """Items count in the item-to-item weights by their popularity to minus this power."""
     neighbors: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Items from which an item may have a weight. None: all, up to 8,000 items; above that 100."""
+    """Items from which an item may have a weight. None: all, up to 8,000 items; above that 200."""
     epochs: int = Field(default=40, ge=0, le=100_000)
     """Passes over the positives."""
     pretrain_epochs: int = Field(default=30, ge=0, le=100_000)
     """Epochs without generators before the game, out of `epochs`."""
     generators: Literal["item", "user", "both"] = "user"
     """Which side is invented."""
-    fake_weight: float = Field(default=0.01, ge=0, le=10)
+    fake_weight: float = Field(default=0.001, ge=0, le=10)
     """Weight of the fakes beside the sampled unlabeled pairs. The paper: 1."""
-    fake_ratio: float = Field(default=0.25, gt=0, le=1)
+    fake_ratio: float = Field(default=0.05, gt=0, le=1)
     """Fakes per sampled unlabeled pair. The paper: 1."""
-    generator_epochs: float = Field(default=0.2, ge=0, le=1000)
+    generator_epochs: float = Field(default=0.1, ge=0, le=1000)
     """Passes of the generators for each one of the discriminator, over as many unlabeled pairs as there are positives
     (n_p), whatever the number that the discriminator draws. The paper: 10, over n_u pairs, which at its C = 1 and its
     priors are n_p to within 4 in 10,000."""
@@ -93,7 +92,7 @@ class PUREConfig(PUGMFConfig):
     """Whether the item generator sees the user it invents an item for, and the other way round."""
     output: Literal["relu", "linear"] = "linear"
     """Last activation of the generators. The paper: relu."""
-    constraint: Literal["none", "norm", "recolour"] = "recolour"
+    constraint: Literal["none", "norm", "recolour"] = "norm"
     """What keeps the fakes from running away. recolour: the mean and covariance of the real embeddings; norm: their
     mean norm; none: nothing, as in the paper."""
     generator_loss: Literal["nonsaturating", "saturating"] = "nonsaturating"
@@ -193,11 +192,24 @@ class PURE(PUGMF):
 
     # ------------------------------------------------------------------ the history
 
+    def _has_history(self) -> bool:
+        """Only with a dot product: for a network there is no way to weigh the two parts against each other."""
+        return self.config.users == "both" and self.config.scorer != "mlp" and self.scorer_module is None
+
+    def _fitting(self, train: Interactions, seed: int, start: Params | None = None) -> DiscriminatorGame:
+        config, positives = self.config, train.positives
+        chooses = self._has_history() and config.history_weight is None
+        if chooses and start is None and 0 < config.pretrain_epochs < config.epochs:
+            parts = hold_out(positives, seed)
+            if parts is not None:
+                return HeldOutGame(self, positives, self._settings(positives), seed, parts)
+        return super()._fitting(train, seed, start)
+
     def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         self._history = self._history_weight = None
-        if self.config.users == "both" and self.config.scorer != "mlp" and self.scorer_module is None:
+        if self._has_history():
             given = self.config.history_weight
-            self._history_weight = self._choose_weight(log.positives, seed) if given is None else given
+            self._history_weight = USUAL_WEIGHT if given is None else given
             self._history = self._fit_history(log.positives)
         super()._train(fitting, log, valid, seed, run)
 
@@ -214,21 +226,12 @@ class PURE(PUGMF):
             name=self.name,
         )
 
-    def _choose_weight(self, positives: Csr, seed: int) -> float:
-        """By pairs that a short fit of both parts, without generators, has not seen."""
-        parts = hold_out(positives, seed)
-        if parts is None:
-            return USUAL_WEIGHT
-        kept, asked = parts
-        settings = {name: getattr(self.config, name) for name in PUGMFConfig.model_fields}
-        short = PUGMF(**settings | {"epochs": math.ceil(_SHORT * self.config.epochs)})
-        game = DiscriminatorGame(short, kept, short._settings(kept), seed, None)
-        for number in range(short.config.epochs):
-            short.train_epoch(game, number)
-        short._params = game.parameters()
-        embeddings = short._embeddings()
+    def _choose_weight(self, game: HeldOutGame) -> float:
+        """By the pairs that the embeddings have not seen, with weights between items that have not seen them either."""
+        self._params = game.parameters()
+        embeddings = self._embeddings()
         assert embeddings is not None, "only dot products have a history"
-        return best_weight(self._fit_history(kept), embeddings, kept, asked)
+        return best_weight(self._fit_history(game.positives), embeddings, game.positives, game.held_out)
 
     def _adopt(self, params: State, positives: Csr) -> None:
         """Scales the history's part to the spread that the embeddings' part has by now."""
@@ -321,6 +324,10 @@ class PURE(PUGMF):
         """One round of Algorithm 1; before that, pre-training epochs without generators."""
         if number < self._pretrain_epochs(game):
             return super().train_epoch(game, number) | {"phase": "pre-training"}
+        if isinstance(game, HeldOutGame):
+            if game.weight is None:
+                game.have_all(self._choose_weight(game))
+            self._history_weight = game.weight
         config = self.config
         stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=True)
         record: Measures = {

@@ -4,7 +4,7 @@
 
 S is scaled so that its part spreads `weight` times as far over the items as phi does. Which weight is best differs
 much between logs, from a tenth where embeddings do well to more than one where they do not, so it is chosen: some pairs
-are held out of a short fit, and the weight that ranks them best is taken.
+are held out of the first epochs, and the weight that ranks them best is taken. The last epochs have all pairs.
 """
 
 from __future__ import annotations
@@ -16,20 +16,25 @@ import numpy as np
 
 from purerec.data.interactions import Csr
 from purerec.engines.closed_form import ItemWeights
+from purerec.engines.pure.spec import GameSettings
 from purerec.evaluation.metrics import parse
+from purerec.models.families.discriminator import DiscriminatorGame, DiscriminatorModel
 from purerec.ranking.ranks import ranks
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
-from purerec.types import F32, I64
+from purerec.types import F32, I64, State
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 USUAL_WEIGHT = 0.2
 """Where there is too little to choose by"""
 _METRIC = parse("NDCG@20")
+_PEOPLE = 0.1
+"""Share of people who have pairs held out; together these are a hundredth of all, which the fit hardly misses"""
 _MOST_PEOPLE = 1_500
 _FEWEST_PEOPLE = 50
 _FEWEST_OWN = 5
 _HELD_OUT = 0.1
+_WEIGHT = "history_weight"
 _SAMPLE = 256
 """People whose scores tell how far each part spreads"""
 
@@ -38,9 +43,10 @@ def hold_out(positives: Csr, seed: int) -> tuple[Csr, Csr] | None:
     """The positives without a tenth of those of some people, and that tenth; None if too few people have enough."""
     rng = named_rng(seed, "history")
     able = np.flatnonzero(positives.counts >= _FEWEST_OWN)
-    if len(able) < _FEWEST_PEOPLE:
+    n = min(round(_PEOPLE * len(able)), _MOST_PEOPLE)
+    if n < _FEWEST_PEOPLE:
         return None
-    people = np.sort(rng.choice(able, min(len(able), _MOST_PEOPLE), replace=False))
+    people = np.sort(rng.choice(able, n, replace=False))
     is_asked = np.zeros(positives.shape[0], dtype=bool)
     is_asked[people] = True
     own = np.flatnonzero(is_asked[positives.users])
@@ -80,6 +86,35 @@ def best_weight(history: ItemWeights, embeddings: Factors, kept: Csr, asked: Csr
         return float(behind.mean()) <= float(behind.std()) / math.sqrt(len(behind))
 
     return min((w for w in WEIGHTS if is_as_good(w)), key=lambda w: abs(math.log((w + 0.01) / (USUAL_WEIGHT + 0.01))))
+
+
+class HeldOutGame(DiscriminatorGame):
+    """A game whose first epochs leave some pairs out."""
+
+    def __init__(
+        self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, parts: tuple[Csr, Csr]
+    ) -> None:
+        kept, self.held_out = parts
+        self._all = positives
+        self.weight: float | None = None
+        """Of the history, once it is chosen"""
+        super().__init__(model, kept, settings, seed, None)
+
+    def have_all(self, weight: float) -> None:
+        """All pairs from here on, with this weight of the history."""
+        state = self.engine.state()
+        self.positives, self.weight = self._all, weight
+        self.engine = self.new_engine(None, self.seed)
+        self.engine.restore(state)
+
+    def state(self) -> State:
+        chosen = {} if self.weight is None else {_WEIGHT: np.array([self.weight])}
+        return super().state() | chosen
+
+    def restore(self, state: State, number: int) -> None:
+        super().restore({name: array for name, array in state.items() if name != _WEIGHT}, number)
+        if _WEIGHT in state and self.weight is None:
+            self.have_all(float(state[_WEIGHT][0]))
 
 
 @dataclass(frozen=True)
