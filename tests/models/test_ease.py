@@ -5,9 +5,9 @@ import pytest
 
 import purerec as pr
 from purerec import memory
+from purerec.engines.closed_form import dense
 from purerec.errors import ConfigError, DataError
 from purerec.memory import Peak
-from purerec.models import ease
 from purerec.models.ease import EASE
 
 
@@ -16,7 +16,7 @@ def log(seed=0, n=400, users=40, items=25):
     return pr.Interactions.from_columns(rng.integers(0, users, n), (rng.random(n) ** 2 * items).astype(int))
 
 
-def dense(data):
+def zeros_and_ones(data):
     x = np.zeros(data.shape)
     x[data.positives.users, data.positives.indices] = 1
     return x
@@ -33,17 +33,17 @@ def closed_form(x, regularization):
 def test_weights_are_the_closed_form(regularization):
     data = log()
     model = EASE(regularization=regularization).fit(data)
-    x = dense(data)
+    x = zeros_and_ones(data)
     expected = closed_form(x, regularization)
-    np.testing.assert_allclose(model._weights, expected, atol=1e-5)
+    np.testing.assert_allclose(model._weights.matrix, expected, atol=1e-5)
     np.testing.assert_allclose(model.score(np.arange(data.n_users)), x @ expected, atol=1e-4)
     np.testing.assert_allclose(model.score_history(np.array([3, 7], np.int32)), expected[[3, 7]].sum(0), atol=1e-5)
 
 
 def test_no_weight_off_the_diagonal_can_be_improved():
     data, regularization = log(seed=1), 5.0
-    x = dense(data)
-    b = EASE(regularization=regularization).fit(data)._weights.astype(np.float64)
+    x = zeros_and_ones(data)
+    b = EASE(regularization=regularization).fit(data)._weights.matrix.astype(np.float64)
     assert not np.diag(b).any()
     gradient = -2 * x.T @ (x - x @ b) + 2 * regularization * b
     np.fill_diagonal(gradient, 0)
@@ -52,62 +52,31 @@ def test_no_weight_off_the_diagonal_can_be_improved():
 
 def test_blocks_change_nothing(monkeypatch):
     data = log()
-    whole = EASE(regularization=3).fit(data)._weights
-    monkeypatch.setattr(ease, "_BLOCK", 7)
-    np.testing.assert_array_equal(EASE(regularization=3).fit(data)._weights, whole)
-
-
-@pytest.mark.parametrize(("n", "panel"), [(1, 7), (6, 7), (7, 7), (8, 7), (50, 7), (300, 64), (321, 64), (640, 64)])
-def test_a_large_matrix_is_inverted_in_panels(n, panel, monkeypatch):
-    """As good as LAPACK on the whole, which OpenBLAS cannot be trusted with above some size."""
-    monkeypatch.setattr(ease, "_PANEL", panel)
-    monkeypatch.setattr(ease, "_BLOCK", panel)
-    rng = np.random.default_rng(n)
-    x = (rng.random((2 * n, n)) < np.minimum(0.5, 3 / np.arange(1, n + 1) ** 0.7)).astype(np.float32)
-    matrix = x.T @ x + 2 * np.eye(n, dtype=np.float32)
-    expected = np.linalg.inv(matrix.astype(np.float64))
-    whole = matrix.copy()
-    ease._invert(whole)
-    monkeypatch.setattr(ease, "_DIRECT", 0)
-    ease._invert(matrix)
-    np.testing.assert_allclose(matrix, expected, atol=3e-7)
-    np.testing.assert_allclose(matrix, whole, atol=3e-7)
-    np.testing.assert_array_equal(matrix, matrix.T)
+    whole = EASE(regularization=3).fit(data)._weights.matrix
+    monkeypatch.setattr(dense, "_BLOCK", 7)
+    np.testing.assert_array_equal(EASE(regularization=3).fit(data)._weights.matrix, whole)
 
 
 def test_a_fit_in_panels_gives_the_same_lists(monkeypatch):
     data = log()
     whole = EASE(regularization=3).fit(data)
-    monkeypatch.setattr(ease, "_PANEL", 7)
-    monkeypatch.setattr(ease, "_DIRECT", 0)
+    monkeypatch.setattr(dense, "_PANEL", 7)
+    monkeypatch.setattr(dense, "_DIRECT", 0)
     panels = EASE(regularization=3).fit(data)
-    np.testing.assert_allclose(panels._weights, whole._weights, atol=1e-6)
+    np.testing.assert_allclose(panels._weights.matrix, whole._weights.matrix, atol=1e-6)
     assert panels.recommend(k=5).select("user", "item").equals(whole.recommend(k=5).select("user", "item"))
 
 
 def test_a_matrix_that_is_singular_is_refused_in_panels_too(monkeypatch):
-    monkeypatch.setattr(ease, "_PANEL", 2)
-    monkeypatch.setattr(ease, "_DIRECT", 0)
+    monkeypatch.setattr(dense, "_PANEL", 2)
+    monkeypatch.setattr(dense, "_DIRECT", 0)
     twins = pr.Interactions.from_columns(np.repeat(np.arange(9), 3), np.tile([0, 1, 2], 9))
     with pytest.raises(ConfigError, match="raise regularization"):
         EASE(regularization=1e-9).fit(twins)
 
 
-def test_lapack_never_sees_a_matrix_that_crashes_it(monkeypatch):
-    """40,981 items ended the process; only its size decides."""
-    seen = []
-    monkeypatch.setattr(ease, "_invert_whole", lambda matrix: seen.append("whole"))
-    monkeypatch.setattr(ease, "_invert_in_panels", lambda matrix: seen.append("panels"))
-    for n in (4, 5):
-        monkeypatch.setattr(ease, "_DIRECT", 4)
-        ease._invert(np.eye(n, dtype=np.float32))
-    assert seen == ["whole", "panels"]
-    monkeypatch.undo()
-    assert ease._DIRECT < 20_000
-
-
 def test_what_a_fit_takes_is_what_it_says(monkeypatch):
-    monkeypatch.setattr(ease, "_DIRECT", 0)
+    monkeypatch.setattr(dense, "_DIRECT", 0)
     rng = np.random.default_rng(0)
     n = 5000
     data = pr.Interactions.from_columns(
@@ -116,7 +85,7 @@ def test_what_a_fit_takes_is_what_it_says(monkeypatch):
     EASE().fit(log())  # imports
     peak = Peak()
     EASE().fit(data)
-    assert not peak.own or peak.mb - peak.before_mb < 1.05 * ease.needed_mb(n) + 10
+    assert not peak.own or peak.mb - peak.before_mb < 1.05 * dense.needed_bytes(n) / 2**20 + 10
 
 
 def test_too_many_items_are_refused_in_words():
@@ -128,7 +97,7 @@ def test_too_many_items_are_refused_in_words():
 
 def test_too_little_free_memory_is_refused_before_anything_is_done(monkeypatch):
     monkeypatch.setattr(memory, "available_mb", lambda: 0.1)
-    monkeypatch.setattr(ease, "_products", None)
+    monkeypatch.setattr(dense, "products", None)
     with pytest.raises(
         DataError, match=r"ease needs \d+ MB for 25 items, and 0 MB of memory are free here: make room"
     ):

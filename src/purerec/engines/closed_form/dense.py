@@ -1,0 +1,106 @@
+"""Weights between all items from one inverse, as EASE has it: dense, about n_items^3 operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purerec.data.interactions import Csr
+from purerec.engines.closed_form.gram import Weighting
+from purerec.types import F32
+
+_BLOCK = 1024
+"""Items whose products with all others are in memory twice."""
+_DIRECT = 16_384
+"""Items up to which LAPACK inverts the whole matrix. With several threads, the Cholesky factorisation of OpenBLAS
+(0.3.30) ends the process with a segmentation fault on larger ones: seen at 40,981 items, not at 26,000."""
+_PANEL = 2048
+"""Items of a larger matrix that are swept at a time."""
+
+
+def needed_bytes(n_items: int) -> int:
+    """At its peak: the matrix, and beside it a block of products or two panels."""
+    panel = min(_PANEL, n_items)
+    return 4 * n_items**2 + max(16 * _BLOCK * n_items, 8 * panel * n_items + 16 * panel**2)
+
+
+def weights_of_all(positives: Csr, weight: Weighting, regularization: float) -> F32 | None:
+    """B = I - P diag(1 / diag(P)), P = (G + regularization I)^-1; None if that is singular in single precision."""
+    x = positives.to_scipy()
+    x.data = (weight.user[positives.users] * weight.item[positives.indices]).astype(np.float32)
+    matrix = products(x)
+    matrix[np.diag_indices_from(matrix)] += np.float32(regularization)
+    if not invert(matrix):
+        return None
+    matrix /= -np.diag(matrix)
+    np.fill_diagonal(matrix, 0)
+    return matrix
+
+
+def products(x: Any) -> F32:
+    """x'x as a dense matrix, in blocks: a sparse one would take more than the dense."""
+    n = x.shape[1]
+    found = np.empty((n, n), dtype=np.float32)
+    by_item = x.T.tocsr()
+    for start in range(0, n, _BLOCK):
+        found[start : start + _BLOCK] = (by_item[start : start + _BLOCK] @ x).toarray()
+    return found
+
+
+def invert(matrix: F32) -> bool:
+    """The inverse of a symmetric positive definite matrix, in its place; whether there is one."""
+    done = _invert_whole(matrix) if len(matrix) <= _DIRECT else _invert_in_panels(matrix)
+    for start in range(0, len(matrix), _BLOCK):
+        stop = start + _BLOCK
+        corner = matrix[start:stop, start:stop]
+        corner[:] = np.triu(corner) + np.triu(corner, 1).T
+        matrix[stop:, start:stop] = matrix[start:stop, stop:].T
+    return done
+
+
+def _invert_whole(matrix: F32) -> bool:
+    """The upper half of the inverse, by LAPACK."""
+    from scipy.linalg.lapack import spotrf, spotri
+
+    # LAPACK stores by columns: it sees the transpose, which is the same matrix, and its lower half is our upper.
+    _, failed = spotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
+    if not failed:
+        _, failed = spotri(matrix.T, lower=1, overwrite_c=1)
+    return not failed
+
+
+def _invert_in_panels(matrix: F32) -> bool:
+    """The upper half of the inverse, by sweeping a panel of rows k after the other (Gauss-Jordan, symmetric).
+
+        A[i, j] <- A[i, j] - A[i, k] A[k, k]^-1 A[k, j],   A[i, k] <- A[i, k] A[k, k]^-1,   A[k, k] <- -A[k, k]^-1
+
+    After the last panel A is minus its inverse. With A[k, k] = L L' and W = L^-1 A[k, :] all three are A -= W' W, if
+    W[:, k] = -L^-1 and A is 0 in the rows and columns k before. As many operations as a Cholesky inverse, nearly all
+    of them in products of matrices; LAPACK sees no more than a panel's corner. Only the upper half is used.
+    """
+    from scipy.linalg.lapack import spotrf, strtri
+
+    n = len(matrix)
+    panel, work = np.empty((2, min(_PANEL, n), n), dtype=np.float32)
+    for start in range(0, n, _PANEL):
+        stop = min(start + _PANEL, n)
+        rows, w = work[: stop - start], panel[: stop - start]
+        rows[:, :start] = matrix[:start, start:stop].T
+        rows[:, start:] = matrix[start:stop, start:]
+        root, failed = spotrf(rows[:, start:stop].T, lower=1, clean=1)  # reads the half that is ours, as above
+        if not failed:
+            root, failed = strtri(root, lower=1, overwrite_c=1)
+        if failed:
+            return False
+        np.matmul(root, rows, out=w)
+        w[:, start:stop] = -root
+        matrix[:start, start:stop] = 0
+        matrix[start:stop, start:] = 0
+        for top in range(0, n, _PANEL):
+            own = slice(top, min(top + _PANEL, n))
+            product = work[: own.stop - top, top:]  # the rows are no longer needed
+            np.matmul(w[:, own].T, w[:, top:], out=product)
+            matrix[own, top:] -= product
+    np.negative(matrix, out=matrix)
+    return True

@@ -1,0 +1,80 @@
+"""Item weights from positives: which form they take, whether there is memory for it, and their scale."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from purerec import memory
+from purerec.data.interactions import Csr
+from purerec.engines.closed_form import dense
+from purerec.engines.closed_form.gram import Weighting
+from purerec.engines.closed_form.neighborhoods import Columns, Neighborhoods
+from purerec.engines.closed_form.weights import DenseWeights, ItemWeights, SparseWeights
+from purerec.errors import ConfigError, DataError
+from purerec.ranking.scorers import available_cpus
+
+
+def fit_item_weights(
+    positives: Csr,
+    *,
+    regularization: float,
+    user_power: float = 0.0,
+    item_power: float = 0.0,
+    neighbors: int | None = None,
+    memory_mb: float,
+    threads: int | None = None,
+    name: str = "ease",
+) -> ItemWeights:
+    """S = D^-1 B D with D = diag(pop^item_power): B is for the weighted positives W, S for those of zeros and ones.
+
+    Each column of B has weights from all other items (`neighbors=None`, or as many as there are), or from the
+    `neighbors` items that were liked together with it most. `regularization` is what is added to the diagonal of
+    W'W; see `mean_diagonal`. `name` is that of the model, for its errors.
+    """
+    n_items = positives.shape[1]
+    weight = Weighting.of(positives, user_power, item_power)
+    if neighbors is None or neighbors >= n_items - 1:
+        _check_memory(dense.needed_bytes(n_items), n_items, memory_mb, name, "set neighbors=200")
+        matrix = dense.weights_of_all(positives, weight, regularization)
+        _need_solution(matrix is not None, name)
+        assert matrix is not None
+        if item_power:
+            matrix *= weight.item[:, None].astype(np.float32)
+            matrix /= weight.item.astype(np.float32)
+        return DenseWeights(matrix)
+    system = Neighborhoods(positives, weight, neighbors, threads or available_cpus())
+    _check_memory(system.needed_bytes, n_items, memory_mb, name, "lower neighbors")
+    columns = system.solve(regularization)
+    _need_solution(bool(columns.solved.all()), name)
+    return _by_row(columns)
+
+
+def _by_row(columns: Columns) -> SparseWeights:
+    from scipy.sparse import csc_array
+
+    n = len(columns.solved)
+    rows = csc_array((columns.values, columns.items, columns.starts), shape=(n, n)).tocsr()
+    return SparseWeights(rows.indptr, rows.indices, rows.data)
+
+
+def _check_memory(needed_bytes: int, n_items: int, most_mb: float, name: str, remedy: str) -> None:
+    """Refused before it starts: a system that runs out of memory ends the process without a word."""
+    needed, free = needed_bytes / 2**20, memory.available_mb()
+    remedy = f"{remedy}, keep fewer items (drop rare ones), or use ials or itemknn"
+    if needed > most_mb:
+        raise DataError(
+            f"{name} needs {needed:,.0f} MB for {n_items:,} items, and memory_mb is {most_mb:,.0f}: raise it with "
+            f"--set memory_mb={math.ceil(needed)}, {remedy}"
+        )
+    if free is not None and needed > free:
+        raise DataError(
+            f"{name} needs {needed:,.0f} MB for {n_items:,} items, and {free:,.0f} MB of memory are free here: "
+            f"make room, {remedy}"
+        )
+
+
+def _need_solution(found: bool, name: str) -> None:
+    if not found:
+        raise ConfigError(f"{name}: X'X + regularization I is singular in single precision; raise regularization")

@@ -1,0 +1,215 @@
+"""Weights between items from small systems: one for each item, of the items that it was liked with most.
+
+Steck (2019), Markov Random Fields for Collaborative Filtering; Ning and Karypis (2011), SLIM with feature selection.
+
+    N = the `neighbors` items j != i with the largest G[j, i] > 0
+    (G[N, N] + regularization I) b = G[N, i]
+
+    S[j, i] = b[j] pop_i^item_power / pop_j^item_power
+
+With all items for N that is EASE, column by column. Of items with equal products the less popular come first, and of
+equally popular ones those of lower index.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from purerec.data.interactions import Csr
+from purerec.engines.closed_form.cholesky import clear, padded_height, padded_width, scratch_size, solve
+from purerec.engines.closed_form.gram import (
+    Fans,
+    Gram,
+    Row,
+    Weighting,
+    add_row,
+    gram,
+    new_row,
+    row_lengths,
+    starts_of,
+)
+from purerec.engines.closed_form.parts import in_parts
+from purerec.jit.decorator import Scalar, kernel
+from purerec.ranking.scorers import constant
+from purerec.types import F32, I32, I64, Mask
+
+
+class Columns(NamedTuple):
+    """S by column: item i has the weights values[starts[i] : starts[i + 1]] from `items`, in no order."""
+
+    starts: I64
+    items: I32
+    values: F32
+    solved: Mask
+    """(n_items,) False where the system was singular in single precision"""
+
+
+class Neighborhoods:
+    """Data and the number of neighbours, measured and ready to be solved."""
+
+    def __init__(self, positives: Csr, weight: Weighting, neighbors: int, threads: int) -> None:
+        self._positives, self._weight, self._threads = positives, weight, threads
+        self._order = np.argsort(positives.item_counts, kind="stable")
+        self._fans = Fans.of(positives, self._order)
+        self._lengths = row_lengths(self._fans, threads)
+        self._sizes = np.minimum(self._lengths.all, neighbors)
+
+    @property
+    def needed_bytes(self) -> int:
+        """At its peak, when columns are solved: the data from both sides, G, the weights, and what threads work with.
+
+        Or later, when there is no G any more and the weights are there twice.
+        """
+        n, widest = self._fans.n_items, int(self._sizes.max(initial=0))
+        data = 12 * len(self._positives) + 64 * n
+        weights = 8 * int(self._sizes.sum())
+        scratch = self._threads * (16 * n + 4 * widest + 4 * int(scratch_size(widest)))
+        return data + max(8 * int(self._lengths.kept.sum()) + weights + scratch, 2 * weights)
+
+    def solve(self, regularization: float) -> Columns:
+        n, widest, fans = self._fans.n_items, int(self._sizes.max(initial=0)), self._fans
+        user = constant(self._weight.user**2, np.float32)
+        item = constant(self._weight.item[self._order], np.float32)
+        diagonal = constant(self._weight.diagonal(self._positives)[self._order] + regularization, np.float32)
+        products = gram(fans, user, item, diagonal, self._lengths, self._threads)
+        order = constant(self._order, np.int32)
+        sizes = np.empty(n, dtype=np.int64)
+        sizes[self._order] = self._sizes
+        starts = starts_of(sizes)
+        found = Columns(
+            starts,
+            np.empty(starts[-1], dtype=np.int32),
+            np.empty(starts[-1], dtype=np.float32),
+            np.ones(n, dtype=np.bool_),
+        )
+
+        def work(first: int, last: int) -> None:
+            _solve_columns(first, last, fans, user, item, products, order, _new_scratch(n, widest), found)
+
+        in_parts(n, self._threads, work)
+        return found
+
+
+# ---------------------------------------------------------------------- kernels
+
+
+class _Scratch(NamedTuple):
+    """What one thread works with."""
+
+    row: Row
+    place: I32
+    """(n_items,) the place of an item among the neighbours; 0 for all others"""
+    chosen: I32
+    """(neighbors,) in rising order"""
+    values: F32
+    """(n_items,) to be put into another order"""
+    system: F32
+    """See `cholesky`."""
+
+
+def _new_scratch(n_items: int, widest: int) -> _Scratch:
+    return _Scratch(
+        new_row(n_items),
+        np.zeros(n_items, dtype=np.int32),
+        np.empty(widest, dtype=np.int32),
+        np.empty(n_items, dtype=np.float32),
+        np.empty(scratch_size(widest), dtype=np.float32),
+    )
+
+
+@kernel()
+def _solve_columns(
+    first: Scalar,
+    last: Scalar,
+    fans: Fans,
+    user: F32,
+    item: F32,
+    products: Gram,
+    order: I32,
+    scratch: _Scratch,
+    found: Columns,
+) -> None:
+    for i in range(first, last):
+        at = found.starts[order[i]]
+        n = found.starts[order[i] + 1] - at
+        height = padded_height(n)
+        width = padded_width(height)
+        clear(scratch.system, n)
+        n_row = add_row(i, 0, fans, user, scratch.row)
+        _choose(i, n, n_row, item, scratch, height, width)
+        _collect(n, products, scratch, width)
+        found.solved[order[i]] = solve(scratch.system, n)
+        for a in range(n):
+            found.items[at + a] = order[scratch.chosen[a]]
+            found.values[at + a] = scratch.system[height * width + a] * (item[scratch.chosen[a]] / item[i])
+
+
+@kernel(inner=True)
+def _choose(i: Scalar, n: Scalar, n_row: Scalar, item: F32, scratch: _Scratch, height: Scalar, width: Scalar) -> None:
+    """The n neighbours of item i in rising order, and their products with it as the right side; clears the row."""
+    items, sums, values = scratch.row.items, scratch.row.sums, scratch.values
+    sums[i] = 0  # an item is no neighbour of its own
+    if n == 0:
+        return
+    for p in range(n_row):
+        sums[items[p]] *= item[i] * item[items[p]]
+        values[p] = sums[items[p]]
+    least = _largest(values, n_row, n)
+    ties = n
+    for p in range(n_row):
+        ties -= values[p] > least
+    a = 0
+    for p in range(n_row):
+        value = sums[items[p]]
+        if value > least or (value == least and ties > 0):
+            ties -= value == least
+            scratch.chosen[a] = items[p]
+            scratch.system[a * width + height] = value
+            a += 1
+        sums[items[p]] = 0
+
+
+@kernel(inner=True)
+def _largest(x: F32, n: Scalar, k: Scalar) -> Scalar:
+    """The k-th largest of the first n numbers, which are put into another order (Hoare's selection)."""
+    low, high, goal = 0, n - 1, k - 1
+    while low < high:
+        pivot = x[(low + high) >> 1]
+        a, b = low, high
+        while a <= b:
+            while x[a] > pivot:
+                a += 1
+            while x[b] < pivot:
+                b -= 1
+            if a <= b:
+                x[a], x[b] = x[b], x[a]
+                a += 1
+                b -= 1
+        if goal <= b:
+            high = b
+        elif goal >= a:
+            low = a
+        else:
+            break
+    return x[goal]
+
+
+@kernel(inner=True)
+def _collect(n: Scalar, products: Gram, scratch: _Scratch, width: Scalar) -> None:
+    """G[N, N] + regularization I, of which the upper half is needed.
+
+    No branch: the products with all others go to place 0, below the diagonal, where nothing is read. The first
+    neighbour, whose place that is, has no product with one of higher rank that is not in its own row.
+    """
+    chosen, place, system = scratch.chosen, scratch.place, scratch.system
+    for a in range(n):
+        place[chosen[a]] = a
+    for a in range(n):
+        row, j = a * width, chosen[a]
+        for p in range(products.starts[j], products.starts[j + 1]):
+            system[row + place[products.items[p]]] = products.values[p]
+        system[row + a] = products.diagonal[j]
+    for a in range(n):
+        place[chosen[a]] = 0

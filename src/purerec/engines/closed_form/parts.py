@@ -1,0 +1,25 @@
+"""Work on ranges of items, in several threads: what a range gives does not depend on who does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+_PARTS_EACH = 16
+"""Ranges for each thread: their items take different times, and whoever is done takes the next."""
+
+
+def in_parts(n: int, threads: int, work: Callable[[int, int], None]) -> None:
+    """work(first, last) on ranges that make up 0 to n; it should be a kernel, which lets others run."""
+    step = max(64, -(-n // (_PARTS_EACH * threads)))
+    parts = [(first, min(first + step, n)) for first in range(0, n, step)]
+    if threads == 1 or len(parts) < 2:
+        for part in parts:
+            work(*part)
+        return
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for _ in pool.map(work, *zip(*parts, strict=True)):
+            pass
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, what has not begun is not wanted
