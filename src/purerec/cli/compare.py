@@ -36,13 +36,13 @@ def compare(
     set_: SetOpt = None,
     settings: SettingsOpt = None,
     tuned: Annotated[
-        bool, typer.Option("--tuned", help="With the settings that were found for the paper's data sets.")
+        bool, typer.Option("--tuned", help="Use the settings that were tuned for the paper's data sets.")
     ] = False,
     split: SplitOpt = "auto",
     given: Parts = Parts(),
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted comparison.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted comparison.")] = False,
     json: JsonOpt = None,
     reading: Reading = Reading(),
 ) -> None:

@@ -1,4 +1,4 @@
-"""Options that go together, each group a dataclass that does what they ask for."""
+"""Groups of options that belong together, as dataclasses that act on them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Reading:
     rating: Annotated[str | None, _option("--rating", "Column of the rating.", "Reading")] = None
     timestamp: Annotated[str | None, _option("--timestamp", "Column of the time.", "Reading")] = None
     min_rating: Annotated[
-        float | None, _option("--min-rating", "Ratings from here on count as positive.", "Reading")
+        float | None, _option("--min-rating", "Ratings of at least this count as positive.", "Reading")
     ] = None
     encoding: Annotated[str, _option("--encoding", "Encoding of the text files.", "Reading")] = "utf-8"
 
@@ -87,7 +87,7 @@ class Reading:
         if self.min_rating is None and data.rating is not None and data.rating.min() < data.rating.max():
             console.note(
                 f"{source}: ratings from {data.rating.min():g} to {data.rating.max():g}; every row counts as a "
-                "positive (--min-rating 4 would count those from 4 on)"
+                "positive (with --min-rating 4, only those of 4 and more)"
             )
 
 
@@ -104,7 +104,9 @@ class ReadingWithTitles(Reading):
         return data if self.titles is None else data.with_labels(read_labels(self.titles, encoding=self.encoding))
 
 
-N_HELP, AT_HELP, SEED_HELP = "Held out per user.", "Time point of a temporal split.", "Seed of the split."
+N_HELP = "Interactions held out per user."
+AT_HELP = "Time point of a temporal split."
+SEED_HELP = "Seed of the split."
 
 
 @dataclass(frozen=True)
@@ -180,13 +182,13 @@ class Parts:
 
 
 def as_given(group: Any) -> list[str]:
-    """The options of a group that were given, as they are typed: what another command needs to do the same."""
+    """The options of a group that differ from their defaults, as words of a command line."""
     given = {f.name: getattr(group, f.name) for f in fields(group) if getattr(group, f.name) != f.default}
     return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for typer, which knows no groups: those among its parameters are spread out into single options."""
+    """A command for typer, which has no groups: each group among its parameters becomes single options."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}
     flat: list[inspect.Parameter] = []

@@ -1,4 +1,4 @@
-"""Splits: which interactions a model may learn from, which choose its settings, and which judge it once.
+"""Splits: interactions to learn from (train), to choose settings by (validation) and to evaluate on (test).
 
 Every method picks test rows out of the log; the validation part is then carved out of what is left, the same
 way. The three parts share vocabularies and have no pair in common, which is checked.
