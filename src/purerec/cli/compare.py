@@ -21,6 +21,8 @@ from purerec.cli.options import (
 )
 from purerec.output import console
 
+_FEW_USERS = 100
+
 
 def compare(
     data: DataOpt = None,
@@ -103,5 +105,8 @@ def compare(
     console.say()
     console.table(*found.costs_and_tests())
     console.say(found.recommendation())
+    users = next(iter(found.results.values()))[0].evaluation.n_users_evaluated
+    if users < _FEW_USERS:
+        console.note(f"this rests on {users:,} users; with so few, only large differences can be told from chance")
     for name, reason in found.failed.items():
         console.warn(f"{name} failed and is left out: {reason}")

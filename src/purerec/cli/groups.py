@@ -142,17 +142,20 @@ class Parts:
     n: Annotated[int | None, _option("--n", N_HELP, "Split")] = None
     at: Annotated[str | None, _option("--at", AT_HELP, "Split")] = None
     split_seed: Annotated[int, _option("--split-seed", SEED_HELP, "Split")] = 0
+    warm: Annotated[bool, _option("--warm", "Evaluate only users with a positive in train.", "Split")] = False
 
     def load(self, data: str | None, how: str, reading: Reading) -> tuple[Interactions, Split]:
         """The data and its parts; where the parts are given, the data is what a model is fitted on."""
         self.check(data, how)
         if data is not None:
             log = reading.load(data)
-            return log, self._holding_out.split(log, how)
-        assert self.train is not None
-        assert self.test is not None
-        parts = reading.load_parts(self.train, self.test, self.valid)
-        return parts.full_train, parts
+            parts = self._holding_out.split(log, how)
+        else:
+            assert self.train is not None
+            assert self.test is not None
+            parts = reading.load_parts(self.train, self.test, self.valid)
+            log = parts.full_train
+        return log, parts.warm() if self.warm else parts
 
     def check(self, data: str | None, how: str) -> None:
         """Refuse contradictions, before anything is read."""
@@ -184,7 +187,8 @@ class Parts:
 def as_given(group: Any) -> list[str]:
     """The options of a group that differ from their defaults, as words of a command line."""
     given = {f.name: getattr(group, f.name) for f in fields(group) if getattr(group, f.name) != f.default}
-    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    options = ((f"--{name.replace('_', '-')}", value) for name, value in given.items())
+    return [word for option, value in options for word in ([option] if value is True else [option, str(value)])]
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

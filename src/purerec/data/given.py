@@ -2,7 +2,7 @@
 
 The parts get the users and items of all of them. Users and items of the test part that train and validation lack are
 kept: whoever uses the model will meet them too, and leaving them out would make every score look better. They are
-counted in `Split.made`.
+counted in `Split.cold`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ def split_of(train: Interactions, test: Interactions, valid: Interactions | None
         "rows": sum(rows.values()),
         "duplicates_dropped": sum(rows.values()) - sum(map(len, parts.values())),
         **{part: len(parts[part]) if part in parts else 0 for part in ("train", "valid", "test")},
-        "new_in_test": _new_in_test(known, parts["test"]),
     }
     return Split(parts["train"], parts.get("valid"), parts["test"], made)
 
@@ -133,14 +132,3 @@ def _check_ids_meet(known: Csr, test: Interactions, logs: dict[str, Interactions
                 f"no {what} of the test part is in the train part (train has {some[0]}, ...; test has {some[1]}, "
                 "...); give parts with the same ids, and check which column is which"
             )
-
-
-def _new_in_test(known: Csr, test: Interactions) -> dict[str, int]:
-    """What the test part has that a model cannot have learned anything about."""
-    new_user, new_item = known.counts == 0, known.item_counts == 0
-    pairs = test.pairs
-    return {
-        "users": int(np.count_nonzero(new_user & (pairs.counts > 0))),
-        "items": int(np.count_nonzero(new_item & (pairs.item_counts > 0))),
-        "pairs": int(np.count_nonzero(new_user[pairs.users] | new_item[pairs.indices])),
-    }
