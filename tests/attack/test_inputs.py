@@ -141,7 +141,9 @@ def test_files_in_another_encoding(tmp_path):
 def test_nul_bytes(tmp_path):
     assert "binary file" in refused(write(tmp_path, "a.csv", b"user,item\na\0b,1\n"))
     far = b"user,item\n" + b"ann,1\n" * 20_000
-    assert "row 20002 has the user 'a\\x00b', which is no id" in refused(write(tmp_path, "a.csv", far + b"a\0b,2\n"))
+    assert "row 20002 has the user 'a\\x00b', which is not a valid id" in refused(
+        write(tmp_path, "a.csv", far + b"a\0b,2\n")
+    )
 
 
 # ---------------------------------------------------------------------- columns of other types

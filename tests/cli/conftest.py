@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from conftest import purerec
 from purerec.cli import commands
 
 
@@ -39,15 +40,22 @@ def command(
     return run
 
 
-@pytest.fixture
-def clicks(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two columns: 60 people, 40 things, in two tastes."""
     rng = np.random.default_rng(0)
     user = rng.integers(0, 60, 1500)
     item = 2 * rng.integers(0, 20, 1500) + user % 2
-    path = tmp_path / "clicks.csv"
+    path = tmp_path_factory.mktemp("data") / "clicks.csv"
     path.write_text("user,item\n" + "".join(f"u{u},i{i}\n" for u, i in zip(user, item, strict=True)))
     return path
+
+
+@pytest.fixture(scope="session")
+def model(clicks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "m"
+    purerec("fit", clicks, "--model", "itempop", "--out", folder, check=0)
+    return folder
 
 
 def refused(done: Done, message: str) -> None:

@@ -63,14 +63,14 @@ def test_fit_reports_and_watches_what_is_asked_for(command: Command, clicks: Pat
     [
         (["evaluate", "nowhere.csv", "--model", "itempop", "--metrics", "Recall"], KNOWN),
         (["evaluate", "nowhere.csv", "--model", "itempop", "--metrics", "P@5,Recall@0"], "unknown metric 'Recall@0'"),
-        (["evaluate", "nowhere.csv", "--model", "itempop", "--metrics", ","], "no metric was asked for"),
+        (["evaluate", "nowhere.csv", "--model", "itempop", "--metrics", ","], "no metrics are given"),
         (
             ["evaluate", "nowhere.csv", "--model", "itempop", "--metrics", "Gini@5", "--protocol", "sampled"],
-            "Gini@5 is about lists of all items; ask for it with --protocol exact",
+            "Gini@5 needs lists of all items; use --protocol exact",
         ),
         (["compare", "nowhere.csv", "--metrics", "recall@20"], "unknown metric 'recall@20'"),
         (["compare", "nowhere.csv", "--metric", "F1@5"], "unknown metric 'F1@5'"),
-        (["compare", "nowhere.csv", "--metric", "Coverage@5"], "says nothing about hits"),
+        (["compare", "nowhere.csv", "--metric", "Coverage@5"], "does not measure hits"),
         (["tune", "nowhere.csv", "--model", "ease", "--metric", "F1@5"], "unknown metric 'F1@5'"),
         (["fit", "nowhere.csv", "--model", "bpr", "--out", "m", "--metrics", "P@5"], "add --split"),
         (["fit", "nowhere.csv", "--model", "bpr", "--out", "m", "--metric", "P@5"], "add --early-stopping"),

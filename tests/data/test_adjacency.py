@@ -89,7 +89,7 @@ def test_bad_lines_are_named(tmp_path: Path) -> None:
         read(path)
     with pytest.raises(ReadError, match=r"train.txt: row 501 is not UTF-8 \(byte 0xff\)"):
         read(written(tmp_path, many.encode() + b"900 \xff 1\n"))
-    with pytest.raises(ReadError, match=r"train.txt: row 3 has the item 'a\\x00b', which is no id"):
+    with pytest.raises(ReadError, match=r"train.txt: row 3 has the item 'a\\x00b', which is not a valid id"):
         read(written(tmp_path, "0" + " 12345" * 11_000 + "\n1 10\n2 11 a\0b\n"))
 
 

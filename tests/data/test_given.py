@@ -11,6 +11,7 @@ import pytest
 
 import purerec as pr
 from conftest import need
+from purerec.data.cold import Cold
 from purerec.data.folds import folds
 from purerec.errors import ReadError, SplitError
 
@@ -58,13 +59,32 @@ def test_parts_of_any_form_keep_their_rows_and_share_their_ids(tmp_path: Path, f
 
 def test_what_train_lacks_stays_and_is_counted() -> None:
     parts = pr.given_split(frame(TRAIN), frame(TEST))
-    assert parts.made.new_in_test.model_dump() == {"users": 1, "items": 2, "pairs": 3}
-    assert parts.describe() == "given: train 5, test 4 (1 user and 2 items not in train)"
+    assert parts.cold == Cold(judged=3, users=1, positives=4, on_new_items=2, items=2)
+    told = "1 of 3 users have no train positive, 2 of 4 positives are on items that nobody has in train"
+    assert parts.describe() == f"given: train 5, test 4 ({told})"
     found = pr.evaluate(pr.ItemPop().fit(parts.full_train), parts)
     assert found.n_users_evaluated == 3  # d, whom train does not have, is judged too
-    known = pr.given_split(frame(TRAIN), frame([("a", 3)]))
-    assert known.made.new_in_test.model_dump() == {"users": 0, "items": 0, "pairs": 0}
-    assert known.describe() == "given: train 5, test 1"
+    assert pr.given_split(frame(TRAIN), frame([("a", 3)])).describe() == "given: train 5, test 1"
+
+
+def test_warm_leaves_out_users_without_a_train_positive() -> None:
+    parts = pr.given_split(frame(TRAIN), frame(TEST)).warm()
+    assert pairs(parts.test) == TEST[:2]
+    assert (parts.label, parts.cold.users, parts.cold.on_new_items) == ("given warm", 0, 1)
+    assert parts.describe().endswith(", users with a train positive only")
+    strangers = pr.given_split(
+        frame([("a", 1), ("b", 2)], rating=[1, 5]), frame([("a", 2)], rating=[5]), positive_rating=4
+    )
+    with pytest.raises(SplitError, match="nobody is left to evaluate"):
+        strangers.warm()
+
+
+def test_a_temporal_split_says_what_it_measures() -> None:
+    log = pr.Interactions.from_columns([1, 1, 2, 2, 3], [1, 2, 1, 3, 3], timestamp=[1, 2, 3, 4, 5])
+    parts = pr.split(log, "temporal", at=4, valid=False)
+    assert parts.cold == Cold(judged=2, users=1, positives=2, on_new_items=2, items=1)
+    assert "1 of 2 users have no train positive, 2 of 2 positives are on items" in parts.describe()
+    assert "nobody" not in pr.split(log, "ratio", test=0.4, valid=False).describe()
 
 
 def test_evaluated_as_the_same_rows_split_by_us() -> None:

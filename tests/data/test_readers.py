@@ -336,7 +336,7 @@ def test_line_ends_and_blank_lines_inside_quotes_are_part_of_an_id(tmp_path):
 def test_an_empty_id_is_refused_quoted_or_bare(tmp_path, empty, other):
     for name, d in (("a.csv", ","), ("a.tsv", "\t")):
         for line, role in ((f"{empty}{d}{other}", "user"), (f"{other}{d}{empty}", "item")):
-            with pytest.raises(ReadError, match=rf"row 3 has (no {role}|the {role} '.*', which is no id)"):
+            with pytest.raises(ReadError, match=rf"row 3 has (no {role}|the {role} '.*', which is not a valid id)"):
                 read(write(tmp_path, name, f"user{d}item\n1{d}2\n{line}\n"))
     with pytest.raises(ReadError, match="row 2 has the user ''"):
         read(write(tmp_path, "a.csv", 'user,item\n"",""\n1,2\n'))
@@ -364,7 +364,7 @@ def test_quotes_mean_nothing_between_double_colons(tmp_path):
 
 
 def test_a_stray_quotation_mark_is_named(tmp_path):
-    with pytest.raises(ReadError, match="row 3 has a quotation mark that encloses no whole field"):
+    with pytest.raises(ReadError, match="row 3 has a quotation mark inside a field"):
         read(write(tmp_path, "a.csv", 'user,item\nx,1\na"b,1\nc"d,2\n'))
 
 

@@ -20,7 +20,7 @@ def test_names_in_any_form(names: Any) -> None:
 
 @pytest.mark.parametrize("names", ["", " , ", []])
 def test_none_at_all(names: Any) -> None:
-    with pytest.raises(ConfigError, match="no metric was asked for"):
+    with pytest.raises(ConfigError, match="no metrics are given"):
         parse_all(names)
 
 

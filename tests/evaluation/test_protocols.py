@@ -333,7 +333,7 @@ def test_wrong_use() -> None:
         evaluate(model, split, on="valid")
     with pytest.raises(ConfigError, match="unknown metric 'P@'"):
         evaluate(model, split, metrics=["MAP", "P@"])
-    with pytest.raises(ConfigError, match="no metric"):
+    with pytest.raises(ConfigError, match="no metrics are given"):
         evaluate(model, split, metrics=[])
     with pytest.raises(ConfigError, match=r"Gini@10 .* protocol='exact'"):
         evaluate(model, split, protocol="sampled", metrics=["Gini@10"])

@@ -119,7 +119,7 @@ def test_any_metric_of_ranks_is_computed_and_others_are_refused_before_anything_
     monkeypatch.setattr(run, "run", None)
     with pytest.raises(ConfigError, match="unknown metric 'foo'; known are MAP, MRR, P@k"):
         compare_models(parts(), PLANS, metric="foo")
-    with pytest.raises(ConfigError, match="Coverage@5 says nothing about hits"):
+    with pytest.raises(ConfigError, match="Coverage@5 does not measure hits"):
         compare_models(parts(), PLANS, metric="Coverage@5")
 
 

@@ -241,7 +241,7 @@ def test_the_sampled_protocol_and_other_metrics():
     assert 0 < found.best <= 1
     with pytest.raises(ConfigError, match="unknown metric"):
         task(metric="P5")
-    with pytest.raises(ConfigError, match="says nothing about hits"):
+    with pytest.raises(ConfigError, match="does not measure hits"):
         task(metric="Coverage@10")
     with pytest.raises(ConfigError, match="at least 1"):
         task(n_folds=0)
@@ -715,7 +715,7 @@ def test_ctrl_c_keeps_the_trials_and_says_how_to_go_on(clicks, tmp_path):
         running.kill()
     assert running.returncode == 130
     assert "Traceback" not in errors
-    assert f"{study}: the same command with --resume goes on" in " ".join(errors.split())
+    assert f"{study}; run the same command with --resume to continue" in " ".join(errors.split())
     before = len(settings_tried(study, "svd"))
     assert before >= 3
     done = subprocess.run([*command, str(before + 1), "--resume", "--json", "-"], capture_output=True, text=True)

@@ -1,7 +1,7 @@
 """The command line: parse, call, print.
 
 Exit codes: 0 done, 2 wrong use or bad input (one line that says what is wrong and what to do), 130 Ctrl-C, 1 anything
-else. A pipe that is closed by its reader ends it by SIGPIPE, without a word.
+else. A pipe that is closed by its reader ends it by SIGPIPE, silently.
 """
 
 from __future__ import annotations

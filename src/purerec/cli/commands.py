@@ -1,4 +1,4 @@
-"""The commands, and what becomes of their errors."""
+"""The commands, and how their errors are reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from purerec.output.streams import INTERRUPTED, OutputError
 
 app = typer.Typer(
     name="purerec",
-    help="Recommendations from a log of who touched what, and an honest score for them.",
+    help="Recommendations from a log of interactions, and an honest evaluation of them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -39,7 +39,7 @@ for command in (models, fit, update, export, evaluate, recommend, serve, compare
 
 
 def run() -> int:
-    """Do what the command line says; the exit code."""
+    """Run the command line and return its exit code."""
     warnings.showwarning = lambda message, *_args, **_kwargs: console.warn(str(message))
     try:
         code = app(standalone_mode=False)

@@ -21,6 +21,8 @@ from purerec.cli.options import (
 )
 from purerec.output import console
 
+_FEW_USERS = 100
+
 
 def compare(
     data: DataOpt = None,
@@ -36,13 +38,13 @@ def compare(
     set_: SetOpt = None,
     settings: SettingsOpt = None,
     tuned: Annotated[
-        bool, typer.Option("--tuned", help="With the settings that were found for the paper's data sets.")
+        bool, typer.Option("--tuned", help="Use the settings that were tuned for the paper's data sets.")
     ] = False,
     split: SplitOpt = "auto",
     given: Parts = Parts(),
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted comparison.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted comparison.")] = False,
     json: JsonOpt = None,
     reading: Reading = Reading(),
 ) -> None:
@@ -104,5 +106,8 @@ def compare(
     console.say()
     console.table(*found.costs_and_tests())
     console.say(found.recommendation())
+    users = next(iter(found.results.values()))[0].evaluation.n_users_evaluated
+    if users < _FEW_USERS:
+        console.note(f"this rests on {users:,} users; with so few, only large differences can be told from chance")
     for name, reason in found.failed.items():
         console.warn(f"{name} failed and is left out: {reason}")

@@ -1,4 +1,4 @@
-"""`purerec data`: data sets with a name."""
+"""`purerec data`: named data sets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from purerec.cli.groups import Reading, spread
 from purerec.cli.options import DataArg, JsonOpt
 from purerec.output import console
 
-app = typer.Typer(help="Data sets with a name: list them, look at one, fetch one.", no_args_is_help=True)
+app = typer.Typer(help="Named data sets: list them, show one, fetch one.", no_args_is_help=True)
 
 
 @app.command("list")
 def data_list(json: JsonOpt = None) -> None:
-    """The data sets that have a name.
+    """List the named data sets.
 
     Example: purerec data list
     """

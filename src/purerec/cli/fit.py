@@ -21,7 +21,7 @@ def fit(
     settings: SettingsOpt = None,
     seed: SeedOpt = 0,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted fit.")
+        bool, typer.Option("--resume", help="Continue from the checkpoint of an interrupted fit.")
     ] = False,
     early_stopping: Annotated[
         bool,
@@ -31,14 +31,16 @@ def fit(
         str | None, typer.Option("--metric", help="What --early-stopping watches; P@5 if not given.")
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after this.")
+        float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop training after this time.")
     ] = None,
     log: Annotated[Path | None, typer.Option("--log", help="File for one JSON line per epoch.")] = None,
     tensorboard: Annotated[Path | None, typer.Option("--tensorboard", help="Folder for TensorBoard.")] = None,
     split: Annotated[
         str | None,
         typer.Option(
-            "--split", help="Fit on the train part of this split, judge by its test part.", rich_help_panel="Split"
+            "--split",
+            help="Fit on the train part of this split, evaluate on its test part.",
+            rich_help_panel="Split",
         ),
     ] = None,
     metrics: MetricsOpt = None,

@@ -1,4 +1,4 @@
-"""Options that go together, each group a dataclass that does what they ask for."""
+"""Groups of options that belong together, as dataclasses that act on them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Reading:
     rating: Annotated[str | None, _option("--rating", "Column of the rating.", "Reading")] = None
     timestamp: Annotated[str | None, _option("--timestamp", "Column of the time.", "Reading")] = None
     min_rating: Annotated[
-        float | None, _option("--min-rating", "Ratings from here on count as positive.", "Reading")
+        float | None, _option("--min-rating", "Ratings of at least this count as positive.", "Reading")
     ] = None
     encoding: Annotated[str, _option("--encoding", "Encoding of the text files.", "Reading")] = "utf-8"
 
@@ -87,7 +87,7 @@ class Reading:
         if self.min_rating is None and data.rating is not None and data.rating.min() < data.rating.max():
             console.note(
                 f"{source}: ratings from {data.rating.min():g} to {data.rating.max():g}; every row counts as a "
-                "positive (--min-rating 4 would count those from 4 on)"
+                "positive (with --min-rating 4, only those of 4 and more)"
             )
 
 
@@ -104,7 +104,9 @@ class ReadingWithTitles(Reading):
         return data if self.titles is None else data.with_labels(read_labels(self.titles, encoding=self.encoding))
 
 
-N_HELP, AT_HELP, SEED_HELP = "Held out per user.", "Time point of a temporal split.", "Seed of the split."
+N_HELP = "Interactions held out per user."
+AT_HELP = "Time point of a temporal split."
+SEED_HELP = "Seed of the split."
 
 
 @dataclass(frozen=True)
@@ -140,17 +142,20 @@ class Parts:
     n: Annotated[int | None, _option("--n", N_HELP, "Split")] = None
     at: Annotated[str | None, _option("--at", AT_HELP, "Split")] = None
     split_seed: Annotated[int, _option("--split-seed", SEED_HELP, "Split")] = 0
+    warm: Annotated[bool, _option("--warm", "Evaluate only users with a positive in train.", "Split")] = False
 
     def load(self, data: str | None, how: str, reading: Reading) -> tuple[Interactions, Split]:
         """The data and its parts; where the parts are given, the data is what a model is fitted on."""
         self.check(data, how)
         if data is not None:
             log = reading.load(data)
-            return log, self._holding_out.split(log, how)
-        assert self.train is not None
-        assert self.test is not None
-        parts = reading.load_parts(self.train, self.test, self.valid)
-        return parts.full_train, parts
+            parts = self._holding_out.split(log, how)
+        else:
+            assert self.train is not None
+            assert self.test is not None
+            parts = reading.load_parts(self.train, self.test, self.valid)
+            log = parts.full_train
+        return log, parts.warm() if self.warm else parts
 
     def check(self, data: str | None, how: str) -> None:
         """Refuse contradictions, before anything is read."""
@@ -180,13 +185,14 @@ class Parts:
 
 
 def as_given(group: Any) -> list[str]:
-    """The options of a group that were given, as they are typed: what another command needs to do the same."""
+    """The options of a group that differ from their defaults, as words of a command line."""
     given = {f.name: getattr(group, f.name) for f in fields(group) if getattr(group, f.name) != f.default}
-    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    options = ((f"--{name.replace('_', '-')}", value) for name, value in given.items())
+    return [word for option, value in options for word in ([option] if value is True else [option, str(value)])]
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for typer, which knows no groups: those among its parameters are spread out into single options."""
+    """A command for typer, which has no groups: each group among its parameters becomes single options."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}
     flat: list[inspect.Parameter] = []

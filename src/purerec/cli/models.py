@@ -10,7 +10,7 @@ import typer
 from purerec.output import console
 
 
-def models(name: Annotated[str | None, typer.Argument(help="A model, to see its settings.")] = None) -> None:
+def models(name: Annotated[str | None, typer.Argument(help="Show the settings of this model.")] = None) -> None:
     """The models, or the settings of one.
 
     Example: purerec models pure

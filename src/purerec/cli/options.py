@@ -1,4 +1,4 @@
-"""Single options that several commands share, and what they mean; those that go together are in `groups`."""
+"""Options that several commands share, and their values; options that belong together are in `groups`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ SetOpt = Annotated[
 ]
 SettingsOpt = Annotated[
     Path | None,
-    typer.Option("--settings", metavar="FILE", help="Settings that `purerec tune --out` wrote; --set comes on top."),
+    typer.Option(
+        "--settings", metavar="FILE", help="Settings written by `purerec tune --out`; --set overrides them."
+    ),
 ]
 JsonOpt = Annotated[
     str | None, typer.Option("--json", metavar="FILE|-", help="Write JSON to a file, or to standard output.")
@@ -62,7 +64,7 @@ def settings_of(assignments: list[str] | None, file: Path | None = None, model: 
 
 
 def settings_of_each(names: list[str], assignments: list[str] | None) -> dict[str, dict[str, Any]]:
-    """What --set says to each model: of several, those that have no such setting go without it."""
+    """What --set says to each model; of several models, those without such a setting ignore it."""
     from purerec.models.registry import make_model, settings_it_has
 
     given = settings_of(assignments)
@@ -76,7 +78,7 @@ def settings_of_each(names: list[str], assignments: list[str] | None) -> dict[st
 
 
 def command(*words: object) -> str:
-    """A command to be typed next, with what a shell would take apart in quotes."""
+    """A command to type next, quoted for the shell."""
     return shlex.join(["purerec", *map(str, words)])
 
 

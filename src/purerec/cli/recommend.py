@@ -29,9 +29,9 @@ def recommend(
     history: Annotated[
         str | None, typer.Option("--history", metavar="ITEM,ITEM", help="Items that a new person liked.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many items.")] = 10,
+    k: Annotated[int, typer.Option("-k", help="Number of items.")] = 10,
     include_seen: Annotated[
-        bool, typer.Option("--include-seen", help="Also items that the user has already.")
+        bool, typer.Option("--include-seen", help="Also items that the user already has.")
     ] = False,
     items: Annotated[
         str | None, typer.Option("--items", metavar="ITEM,ITEM", help="Only these may be recommended.")
@@ -109,7 +109,7 @@ def _write(out: Path, parts: Iterator[pl.DataFrame], n_users: int) -> None:
 
 
 def _block(n_users: int, k: int) -> int:
-    """Users at a time: enough to be worth starting threads, few enough for the bar to move and memory to stay."""
+    """Users per block: enough to keep threads busy, few enough for the progress bar and for memory."""
     return max(1, min(max(256, n_users // _SHOWN), (1 << 20) // max(1, k)))
 
 

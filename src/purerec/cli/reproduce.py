@@ -13,8 +13,8 @@ from purerec.output import console
 
 def reproduce(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, or all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Two seeds, to see that it works.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Two seeds only, as a quick check.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results"),
 ) -> None:
     """Run the experiments behind a table and write its results file.

@@ -16,25 +16,29 @@ _WEAK = 16
 
 def serve(
     folder: FolderArg,
-    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any free one.")] = 8000,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Processes that answer.")] = 1,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Number of worker processes.")] = 1,
     token_file: Annotated[
         Path | None,
         typer.Option("--token-file", help="File with the bearer token; else the variable PUREREC_TOKEN, if set."),
     ] = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option("--cors", metavar="ORIGIN", help="Pages from here may call the service; may be repeated."),
+        typer.Option("--cors", metavar="ORIGIN", help="Origin whose pages may call the service; may be repeated."),
     ] = None,
     timeout: Annotated[
         float,
         typer.Option(
-            "--timeout", min=0.1, max=3600, metavar="SECONDS", help="For a request to arrive, and to be answered."
+            "--timeout",
+            min=0.1,
+            max=3600,
+            metavar="SECONDS",
+            help="Limit for receiving and for answering a request.",
         ),
     ] = 10.0,
     access_log: Annotated[
-        str, typer.Option("--access-log", help="route: without ids of people; path: with them; off.")
+        str, typer.Option("--access-log", help="route (without user ids), path (with them) or off.")
     ] = "route",
 ) -> None:
     """Serve a model over HTTP, with a page to try it.

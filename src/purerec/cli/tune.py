@@ -38,8 +38,8 @@ def tune(
     trials: Annotated[
         int | None, typer.Option("--trials", help="Settings to try, for each model; 30 if no time is given.", min=1)
     ] = None,
-    minutes: Annotated[float | None, typer.Option("--minutes", help="Time to search, for each model.")] = None,
-    metric: Annotated[str | None, typer.Option("--metric", help="What settings are chosen by.")] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="Time to search each model.")] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="Metric that settings are chosen by.")] = None,
     folds: Annotated[int, typer.Option("--folds", help="Validation folds to search on.", min=1)] = 2,
     fresh: Annotated[int, typer.Option("--fresh", help="Fresh folds to check the best on.", min=1)] = 3,
     set_: SetOpt = None,
@@ -47,9 +47,9 @@ def tune(
         Path | None, typer.Option("--settings", help="A settings file, tried right after the defaults.")
     ] = None,
     study: Annotated[
-        Path | None, typer.Option("--study", help="File for the trials, to go on from; else one in the cache.")
+        Path | None, typer.Option("--study", help="File to store the trials in; by default one in the cache.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the trials in the study file.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue with the trials in the study file.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Settings file to write (TOML).")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the search, the folds and the fits.")] = 0,
     split: SplitOpt = "auto",
@@ -114,7 +114,7 @@ def tune(
             )
         except KeyboardInterrupt:
             raise console.Interrupted(
-                f"interrupted; the trials are in {path}: the same command with --resume goes on"
+                f"interrupted; the trials are in {path}; run the same command with --resume to continue"
             ) from None
         except PurerecError as error:
             if len(fixed) == 1 or isinstance(error, ConfigError | StoreError):
@@ -155,13 +155,13 @@ def _names(text: str) -> list[str]:
 
 
 def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerprint: str) -> Path:
-    """The file given, or one in the cache that no other search has at this time: two on the same data have two."""
+    """The file given, or one in the cache that no other search is using."""
     from purerec.data.catalog import cache_folder
     from purerec.tuning.study import claimed, in_use
 
     if given is not None:
         if given.exists() and given.stat().st_size and not resume:
-            raise ConfigError(f"{given} is there already; add --resume to go on with its trials, or remove it")
+            raise ConfigError(f"{given} already exists; add --resume to continue its trials, or remove it")
         if not claims.enter_context(claimed(given)):
             raise in_use(given)
         return given
@@ -175,7 +175,7 @@ def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerpr
 
 
 def _command() -> str:
-    """What was typed, but for files that mean nothing to others."""
+    """The command as typed, without files that mean nothing to others."""
     kept: list[str] = []
     skip = False
     for word in sys.argv[1:]:

@@ -22,14 +22,14 @@ def update(
     data: DataArg,
     out: Annotated[Path, typer.Option("--out", help="Folder to write to; the same as DIR replaces it.")],
     epochs: Annotated[
-        int | None, typer.Option("--epochs", help="Passes over all positives, if the model has such.")
+        int | None, typer.Option("--epochs", help="Passes over all positives, for models trained in epochs.")
     ] = None,
     seed: SeedOpt = 0,
     reading: ReadingWithTitles = ReadingWithTitles(),
 ) -> None:
-    """Let a fitted model learn from new interactions, with their new users and items.
+    """Update a fitted model with new interactions, including new users and items.
 
-    DATA holds what is new; what the model has seen, it remembers.
+    DATA has the new interactions only; the model remembers those it was fitted on.
 
     Examples:
       purerec update model today.csv --out model
@@ -50,7 +50,7 @@ def update(
         written = model.save(out, files={"report.html": fit_report(model).encode()})
     facts = model.fitted_on.updated
     if facts is None or facts == before:
-        console.say(f"{data} has nothing that {folder} does not know; the model is in {written} as it was")
+        console.say(f"{data} has nothing new for {folder}; the model in {written} is unchanged")
         return
     console.say(
         f"{model.name} updated with {facts.new_positives:,} new positives, {facts.new_users:,} new users and "
@@ -60,7 +60,7 @@ def update(
 
 
 def _with_ids_of(model: Recommender, new: Interactions) -> Interactions:
-    """Ids that are all digits in a small file may be text in the model, of which they then are the spelling."""
+    """Ids that are all digits in a small file may be text in the model; they then are converted to text."""
     import polars as pl
 
     from purerec.data.vocabulary import Vocabulary

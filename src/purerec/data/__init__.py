@@ -1,10 +1,12 @@
 """From a file, a table or a name to `Interactions`, and from those to train, validation and test parts.
 
-    sniffing, contents, delimited, adjacency    what a file looks like; its bytes; its rows or lists
-    readers, validation              files and tables; their rows checked, as Interactions
-    vocabulary, interactions, indices    ids and their indices; the log; the door for indices
-    datasets, download, locate, catalog  what a data set consists of; its files fetched and found; data sets by name
-    splits, given, sharing, folds    parts of a log; parts from elsewhere; logs with the same ids; validation folds of its train part
-    synthetic, synthetic_kernels     a world whose truth is known
+    contents, sniffing                   the text of a file; its delimiter, header and columns
+    delimited, adjacency                 its rows, or its lists of items per user
+    readers, validation                  files and tables read; their values checked
+    vocabulary, interactions, indices    ids and their indices; the log; checks of indices from outside
+    sharing                              several logs with the same ids
+    datasets, catalog, locate, download  data sets by name; where their files are; how they are fetched
+    splits, given, folds                 parts made from a log; parts given; validation folds of a train part
+    synthetic, synthetic_kernels         a world whose truth is known
 
 May import errors, rng and jit."""

@@ -1,6 +1,6 @@
 """Named data sets: what each is, where it comes from, and what the paper says about it.
 
-`purerec.data.locate` gets the files and checks them; here is what there is to get.
+`purerec.data.locate` gets and verifies the files.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def load(
     progress: bool = True,
     **world_params: Any,
 ) -> Interactions:
-    """A named data set, fetched first if need be, with item titles where there are any.
+    """A named data set, fetched first if necessary, with item titles if there are any.
 
     Only `world` takes more parameters: those of `make_world`.
     """
@@ -290,7 +290,7 @@ def fetch(
     offline: bool = False,
     progress: bool = True,
 ) -> Path:
-    """Make sure that the files of a data set are on this machine and intact; the folder that they are in."""
+    """Make sure that the files of a data set are on this machine and intact; returns their folder."""
     entry = _entry(name)
     if not entry.layouts:
         raise DataError(
@@ -313,7 +313,7 @@ def statistics(data: Interactions) -> dict[str, Any]:
 
 
 def describe(name: str) -> dict[str, Any]:
-    """What is known about a data set, as plain values, without loading it.
+    """Facts about a data set as plain values, without loading it.
 
     `paper` has the keys of `statistics` as far as Table 1 does; `here` is the folder on this machine that has
     the files (not yet checked), or None.

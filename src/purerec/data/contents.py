@@ -1,6 +1,6 @@
-"""The text of a file as UTF-8: opened, unpacked, decoded, its lines ended by LF or CRLF.
+"""The text of a file as UTF-8: opened, unpacked, decoded, with lines that end in LF or CRLF.
 
-Whatever is wrong with the file itself (its path, its kind, its compression, its encoding) is told here.
+Errors about the file itself (its path, kind, compression or encoding) are raised here.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class Content:
     """UTF-8; a map where the file is that already and need not be copied"""
 
     def skip_blank_lines(self, start: int = 0) -> int:
-        """Where the first line begins, from `start` on, that is not blank (or the end)."""
+        """Start of the first line from `start` on that is not blank, or the end."""
         while found := _BLANK_LINES.match(self.raw, start):
             start = found.end()
         return start
 
     def after_line(self, start: int) -> int:
-        """Where the line after this one begins."""
+        """Start of the next line."""
         end = self.raw.find(b"\n", start)
         return len(self.raw) if end < 0 else end + 1
 
     def line_number(self, at: int) -> int:
-        """The number of the line, from 1, that begins here."""
+        """Number of the line that begins here, counted from 1."""
         return bytes(self.raw[:at]).count(b"\n") + 1
 
     def sample(self, where: str) -> str:
@@ -74,7 +74,7 @@ class Content:
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    """A path as a text of one line that can be printed, whatever bytes it has; the middle of a long one left out."""
+    """A path as one printable line, whatever bytes it has; a long one is shortened in the middle."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN // 2]}...{text[-_LONGEST_SHOWN // 2 :]}"
@@ -105,7 +105,7 @@ def content_of(path: Path, encoding: str) -> Content:
 
 
 def check_file(path: Path) -> None:
-    """Whether this is a file that can be read; a pipe, for one, would be waited for without end."""
+    """Refuse what is not a regular file; reading a pipe, for one, could wait forever."""
     where = shown(path)
     try:
         mode = path.stat().st_mode
@@ -144,7 +144,7 @@ def _mapped(file: BinaryIO) -> bytes | mmap.mmap:
 
 
 def _unpacked(file: BinaryIO, where: str) -> bytes:
-    """The content of a gzip file, piece by piece: a small file may hold more than memory does."""
+    """The content of a gzip file, piece by piece, because a small file may unpack to more than fits into memory."""
     room, whole = _available_memory(), io.BytesIO()
     try:
         with gzip.GzipFile(fileobj=file) as packed:
@@ -173,14 +173,14 @@ def _available_memory() -> int:
 
 
 def _text_codec(encoding: str, where: str) -> str:
-    """The one name of an encoding that may have several."""
+    """The canonical name of an encoding."""
     try:
         b"ab".decode(encoding)  # says of zip and the like that they are no encodings of text
     except UnicodeDecodeError:
         pass  # an encoding in which these two bytes are no text
     except (LookupError, ValueError):
         raise ReadError(
-            f"{where}: cannot be read as {encoding}, which is no encoding of text; "
+            f"{where}: cannot be read as {encoding}, which is not a text encoding; "
             "use utf-8, latin-1, utf-16 or another that Python knows"
         ) from None
     return codecs.lookup(encoding).name

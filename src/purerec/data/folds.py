@@ -19,7 +19,7 @@ from purerec.types import I64
 
 
 def folds(train: Interactions, made: Made, n: int, *, seed: int = 0) -> list[Split]:
-    """`n` folds of a train part, its rows held out in the way that `made` (of `Split.made`) tells of the test part.
+    """`n` folds of a train part, held out as the test part was (`made` is `Split.made`).
 
     ratio, official, given    a random share of the rows
     leave_n_out               n random rows of each user who has more
@@ -57,7 +57,7 @@ def folds(train: Interactions, made: Made, n: int, *, seed: int = 0) -> list[Spl
 
 
 def thinned(log: Interactions, most: int, *, seed: int = 0) -> Interactions:
-    """Of everybody so many positives at most, at random, and nothing else: what sparser data would look like."""
+    """At most so many random positives of each user, and nothing else: what sparser data would look like."""
     rows = np.flatnonzero(log.is_positive)
     rows = named_rng(seed, "thinned").permutation(rows)
     rows = rows[np.argsort(log.user_idx[rows], kind="stable")]
@@ -76,7 +76,7 @@ def _per_user(log: Interactions, rows: I64, draw: npt.NDArray[np.float64], times
 
 
 def _back_in_time(log: Interactions, parameters: SplitParameters, n: int) -> list[Split]:
-    """A time point says nothing about the train part, so that a fifth stands for it, as in `split`."""
+    """A time point `at` says nothing about the train part, so a fifth is held out instead, as in `split`."""
     how = parameters.model_dump(include={"n", "test"}, exclude_none=True)
     on: On = "positives" if parameters.on == "positives" else "all"
     found: list[Split] = []

@@ -2,7 +2,7 @@
 
 The parts get the users and items of all of them. Users and items of the test part that train and validation lack are
 kept: whoever uses the model will meet them too, and leaving them out would make every score look better. They are
-counted in `Split.made`.
+counted in `Split.cold`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from purerec.data.interactions import Csr, Interactions
-from purerec.data.made import Made, NewInTest
+from purerec.data.made import Made
 from purerec.data.readers import is_list_file, read
 from purerec.data.sharing import with_shared_vocabularies
 from purerec.data.splits import UNITS_PER_SECOND, Split
@@ -55,7 +55,6 @@ def split_of(train: Interactions, test: Interactions, valid: Interactions | None
         method="given",
         rows=sum(rows.values()),
         duplicates_dropped=sum(rows.values()) - sum(map(len, parts.values())),
-        new_in_test=_new_in_test(known, parts["test"]),
         train=sizes["train"],
         valid=sizes["valid"],
         test=sizes["test"],
@@ -135,14 +134,3 @@ def _check_ids_meet(known: Csr, test: Interactions, logs: dict[str, Interactions
                 f"no {what} of the test part is in the train part (train has {some[0]}, ...; test has {some[1]}, "
                 "...); give parts with the same ids, and check which column is which"
             )
-
-
-def _new_in_test(known: Csr, test: Interactions) -> NewInTest:
-    """What the test part has that a model cannot have learned anything about."""
-    new_user, new_item = known.counts == 0, known.item_counts == 0
-    pairs = test.pairs
-    return NewInTest(
-        users=int(np.count_nonzero(new_user & (pairs.counts > 0))),
-        items=int(np.count_nonzero(new_item & (pairs.item_counts > 0))),
-        pairs=int(np.count_nonzero(new_user[pairs.users] | new_item[pairs.indices])),
-    )

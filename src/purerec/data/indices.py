@@ -1,4 +1,4 @@
-"""The door for internal indices: whole numbers in range, never counted from the end, cut off or wrapped around."""
+"""Checks of internal indices that come from outside: whole numbers in range, never negative or rounded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def index_of(given: Any, n: int, what: str) -> int:
 
 
 def whole_numbers(given: Any, what: str) -> I64:
-    """(len(given),) what may be indices, where their range is not known yet."""
+    """(len(given),) whole numbers, for indices whose range is not known yet."""
     try:
         found = np.asarray(given)
     except ValueError:  # lists of different lengths
@@ -43,7 +43,7 @@ def whole_numbers(given: Any, what: str) -> I64:
 
 
 def _has_bools(given: Any) -> bool:
-    """In a list with numbers numpy takes True for 1."""
+    """numpy would take True in a list of numbers for 1."""
     return isinstance(given, list | tuple) and any(isinstance(value, bool | np.bool_) for value in given)
 
 

@@ -354,7 +354,7 @@ class Interactions:
         for vocabulary, idx in ((users, user_idx), (items, item_idx)):
             if (at := vocabulary.first_unusable(idx)) is not None:
                 raise DataError(
-                    f"row {at} has the {vocabulary.what} {vocabulary[idx[at]]!r}, which is no id; mend it"
+                    f"row {at} has the {vocabulary.what} {vocabulary[idx[at]]!r}, which is not a valid id; fix it"
                 )
         return cls(
             users,

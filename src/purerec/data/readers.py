@@ -124,7 +124,7 @@ def _suffix(path: Path) -> str:
 
 
 def _is_utf8(path: Path) -> bool:
-    """polars takes no other paths."""
+    """polars cannot open other paths."""
     return not any("\ud800" <= letter <= "\udfff" for letter in str(path))
 
 
@@ -186,7 +186,7 @@ def _read_parquet(path: Path, columns: Columns) -> pl.DataFrame:
 
 
 def _read_typed(path: Path, content: Content, start: int, layout: TextLayout) -> pl.DataFrame | None:
-    """Straight into numbers where the first lines say so; None where that fails or could change an id."""
+    """The rows with numeric types where the first lines suggest it; None if that fails or could change an id."""
     types: dict[Role, pl.DataType] = {}
     for role, n in layout.roles.items():
         cells = [row[n] for row in layout.sample if n < len(row)]
@@ -227,7 +227,7 @@ def _without_blank_rows(table: pl.DataFrame, content: Content, layout: TextLayou
 
 
 def _may_have_unusual_integers(raw: bytes | mmap.mmap, start: int) -> bool:
-    """Whether some number is spelled 007 or +7 or ' 7', which parsing as an integer would not give back."""
+    """Whether some number is spelled 007, +7 or ' 7', so that parsing it as an integer would change it."""
     view = np.frombuffer(raw, dtype=np.uint8)[start:]
     chunk = 1 << 17  # stays in the cache through the passes over it
     for start in range(0, len(view), chunk):
@@ -246,7 +246,7 @@ def _may_have_unusual_integers(raw: bytes | mmap.mmap, start: int) -> bool:
 
 
 def _has_other_colons(raw: bytes | mmap.mmap, start: int) -> bool:
-    """Whether some colon is not one of a pair: polars, which separates by one, would take it for a separator."""
+    """Whether some colon is not part of '::'; polars, which splits at single bytes, would split there too."""
     view = np.frombuffer(raw, dtype=np.uint8)[start:]
     chunk = 1 << 17
     for at in range(0, len(view), chunk):
@@ -257,7 +257,7 @@ def _has_other_colons(raw: bytes | mmap.mmap, start: int) -> bool:
 
 
 def _with_integer_ids(text: pl.DataFrame) -> pl.DataFrame:
-    """Ids as integers where all of them are, spelled as integers are."""
+    """Ids as integers, if all of them are spelled as integers."""
     for role in ("user", "item"):
         numbers = text[role].cast(pl.Int64, strict=False)
         same = numbers.cast(pl.String) == text[role]

@@ -167,7 +167,7 @@ def find_roles(
             if other != role:
                 raise ReadError(
                     f"{where}: the column {names[roles[role]]!r} is given for both the {other} and the {role}; "
-                    "give each its own"
+                    "give each its own column"
                 )
     if named:
         for role in ROLES:

@@ -1,4 +1,4 @@
-"""Splits: which interactions a model may learn from, which choose its settings, and which judge it once.
+"""Splits: interactions to learn from (train), to choose settings by (validation) and to evaluate on (test).
 
 Every method picks test rows out of the log; the validation part is then carved out of what is left, the same
 way. The three parts share vocabularies and have no pair in common, which is checked.
@@ -7,7 +7,7 @@ way. The three parts share vocabularies and have no pair in common, which is che
 from __future__ import annotations
 
 import re
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal, cast, get_args
@@ -15,6 +15,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
+from purerec.data.cold import Cold
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.made import Made, Method, SplitParameters
 from purerec.data.sharing import join
@@ -38,6 +39,8 @@ class Split:
     made: Made = field(default_factory=Made)
     whole: InitVar[Csr | None] = None
     """The pairs of the log that the parts cover, if they are known already"""
+    is_warm: bool = False
+    """Whether users without a train positive were left out of the test part"""
 
     def __post_init__(self, whole: Csr | None) -> None:
         parts = [part for part in (self.train, self.valid, self.test) if part is not None]
@@ -65,6 +68,10 @@ class Split:
     @property
     def label(self) -> str:
         """A short name that tells splits apart: 'u1', 'ratio test=0.2 seed=0'."""
+        return self._method_label + (" warm" if self.is_warm else "")
+
+    @property
+    def _method_label(self) -> str:
         if self.made.method == "official":
             return f"u{self.made.parameters.fold}"
         if self.made.method == "given":
@@ -80,15 +87,23 @@ class Split:
             sizes += f", valid {len(self.valid):,}"
         method = self.made.method or "given"
         detail = f"{method} ({settings})" if settings else method
-        new = self.made.new_in_test
-        counts = [_counted(n, what) for what, n in (("users", new.users), ("items", new.items)) if n] if new else []
-        note = f" ({' and '.join(counts)} not in train)" if counts else ""
         seed = "" if self.made.seed is None else f", seed {self.made.seed}"
-        return f"{detail}{seed}: {sizes}, test {len(self.test):,}{note}"
+        judged = f" ({self.cold.describe()})" if method in ("given", "temporal") and self.cold else ""
+        warm = ", users with a train positive only" if self.is_warm else ""
+        return f"{detail}{seed}: {sizes}, test {len(self.test):,}{judged}{warm}"
 
+    @cached_property
+    def cold(self) -> Cold:
+        """What the test part has that no model can have learned anything about."""
+        return Cold.of(self.full_train.positives, self.test.positives)
 
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what.removesuffix('s') if n == 1 else what}"
+    def warm(self) -> Split:
+        """The same split, its test part without users who have no positive in train or validation."""
+        known = self.full_train.positives.counts > 0
+        rows = known[self.test.user_idx]
+        if not (rows & self.test.is_positive).any():
+            raise SplitError("no user of the test part has a positive in train, so that nobody is left to evaluate")
+        return replace(self, test=self.test.subset(rows), is_warm=True)
 
 
 def split(

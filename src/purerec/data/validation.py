@@ -28,7 +28,7 @@ Bad = npt.NDArray[np.bool_] | pl.Series
 
 @dataclass(frozen=True)
 class _Rows:
-    """The columns to check, and how to speak of them."""
+    """The columns to check, and how to name their rows in errors."""
 
     table: pl.DataFrame
     where: str
@@ -56,7 +56,7 @@ def checked(
     rows = _Rows(table, where, row_number)
     for role in [r for r in ROLES if r in table.columns and r != "label"]:
         if table[role].null_count():
-            remedy = "it has fewer fields than the others or an empty one: mend or remove it"
+            remedy = "it has fewer fields than the others or an empty one: fix or remove it"
             rows.fail(role, table[role].is_null(), f"no {role}", remedy)
     users, user_idx = _check_ids(rows, "user")
     items, item_idx = _check_ids(rows, "item")
@@ -91,8 +91,8 @@ def _check_ids(rows: _Rows, role: Literal["user", "item"]) -> tuple[Vocabulary, 
         rows.refuse_type(role, "ids are integers or text: convert it")
     vocabulary, idx = encode(column, role)
     if (at := vocabulary.first_unusable(idx)) is not None:
-        remedy = "ids have at least one visible character, and no NUL: mend or remove it"
-        rows.fail_at(at, role, f"the {role} {{value!r}}, which is no id", remedy)
+        remedy = "ids have at least one visible character, and no NUL: fix or remove it"
+        rows.fail_at(at, role, f"the {role} {{value!r}}, which is not a valid id", remedy)
     return vocabulary, idx
 
 
@@ -102,14 +102,14 @@ def _check_rating(rows: _Rows) -> F32:
         column = column.cast(pl.String).str.strip_chars().cast(pl.Float32, strict=False)
         if column.null_count():
             fact = "the rating {value!r}, which is not a number"
-            rows.fail("rating", column.is_null(), fact, "mend or remove it")
+            rows.fail("rating", column.is_null(), fact, "fix or remove it")
     elif not column.dtype.is_numeric():
         rows.refuse_type("rating", "ratings are numbers: convert it, or read without it")
     values = column.cast(pl.Float32).to_numpy()
     # A sum is not finite if one value is not, and costs a tenth of looking at each.
     if not np.isfinite(values.sum(dtype=np.float64)):
         bad = ~np.isfinite(values)
-        rows.fail("rating", bad, "the rating {value}", "ratings must be finite, below 3e38: mend or remove it")
+        rows.fail("rating", bad, "the rating {value}", "ratings must be finite, below 3e38: fix or remove it")
     return values
 
 

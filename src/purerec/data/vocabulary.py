@@ -1,4 +1,4 @@
-"""External ids and internal indices: who is row 17, and which row is "sku-3"?"""
+"""External ids and their internal indices."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Vocabulary:
         listed = list(ids)
         for at, i in enumerate(listed):
             if isinstance(i, bool) or not isinstance(i, str | int | np.integer):
-                raise DataError(f"row {at} has the {what} {i!r}, which is no id; ids are integers or text")
+                raise DataError(f"row {at} has the {what} {i!r}, which is not a valid id; ids are integers or text")
         whole = not any(isinstance(i, str) for i in listed)
         if whole and all(-(2**63) <= int(i) < 2**63 for i in listed):
             return cls(pl.Series(what, [int(i) for i in listed], dtype=pl.Int64), what)
@@ -69,7 +69,7 @@ class Vocabulary:
         return self.ids.dtype == pl.Int64
 
     def first_unusable(self, idx: I32) -> int | None:
-        """Which of these is the first whose id is none: nothing but white space, or with a NUL in it."""
+        """Position of the first index whose id is unusable: only white space, or with a NUL in it."""
         if self.is_integer:
             return None
         bad = self.ids.str.contains(r"\A[ \t\r\n\x0b\x0c\x{feff}]*\z|\x00").to_numpy()
@@ -97,8 +97,8 @@ class Vocabulary:
                 raise UnknownIdError(fact, "leave it out or fit again with data that has it")
             raise UnknownIdError(
                 fact,
-                "use recommend_for(history=...) for people who were not there",
-                command="for new people give items that they like: `purerec recommend DIR --history ITEM,ITEM`",
+                "use recommend_for(history=...) for new people",
+                command="for new people, give items that they like: `purerec recommend DIR --history ITEM,ITEM`",
             )
         return found
 

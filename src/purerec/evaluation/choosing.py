@@ -19,7 +19,7 @@ def parse_all(names: Names) -> list[Metric]:
     stripped = [name.strip() if isinstance(name, str) else name for name in listed]
     metrics = [parse(name) for name in dict.fromkeys(stripped) if name != ""]
     if not metrics:
-        raise ConfigError("no metric was asked for; leave `metrics` out for the usual ones")
+        raise ConfigError("no metrics are given; leave `metrics` out for the default ones")
     return metrics
 
 
@@ -28,9 +28,9 @@ def check_protocol(metrics: Iterable[Metric], protocol: str) -> None:
     for metric in metrics:
         if metric.needs_lists and protocol != "exact":
             raise ConfigError(
-                f"{metric.name} is about lists of all items",
-                "ask for it with protocol='exact'",
-                command="ask for it with --protocol exact",
+                f"{metric.name} needs lists of all items",
+                "use protocol='exact'",
+                command="use --protocol exact",
             )
 
 

@@ -1,4 +1,4 @@
-"""Whether a model may be judged by a part of a split: it knows the same users and items, and not the answers."""
+"""Whether a model may be evaluated on a part of a split: same users and items, and not fitted on that part."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Fitted(Protocol):
 
 
 def check_unseen(model: object, split: Split, part: Interactions, what: str) -> None:
-    """Refuse a model that was fitted on other ids, or on positives of the part that it is to be judged by.
+    """Refuse a model that was fitted on other ids, or on positives of the part to evaluate on.
 
     A scorer that does not say what it was fitted on is taken as it is.
     """

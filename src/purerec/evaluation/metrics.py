@@ -176,5 +176,5 @@ def parse_of_ranks(name: str) -> Metric:
     """A metric that says how well a user's positives were ranked, by which models and settings can be chosen."""
     metric = parse(name)
     if metric.needs_lists:
-        raise ConfigError(f"{name} says nothing about hits; choose a metric of ranks, such as P@5 or MRR")
+        raise ConfigError(f"{name} does not measure hits; choose a rank metric, such as P@5 or MRR")
     return metric

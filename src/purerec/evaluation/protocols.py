@@ -71,7 +71,7 @@ class Evaluation:
 
     @property
     def label(self) -> str:
-        """What has to be said beside every number."""
+        """The protocol in words, to be shown with every number."""
         if self.protocol == "exact":
             return "exact, all items ranked"
         if self.protocol == "sampled":
@@ -199,7 +199,7 @@ def _check(protocol: str, on: str, metrics: list[Metric], pool: int, repetitions
 
 
 def _parts(split: Split, on: Part) -> tuple[Interactions, Csr]:
-    """What is to be found, and the positives that are known by then and therefore no candidates."""
+    """What is to be found, and the positives that are already known and so are not candidates."""
     known = split.train.positives
     if on == "test":
         return split.test, known if split.valid is None else known.union(split.valid.positives)
@@ -219,7 +219,7 @@ def _fingerprint(relevant: Csr, known: Csr, *how: object) -> str:
 
 
 def draw_pools(split: Split, relevant: Csr, pool: int, seed: int) -> Csr:
-    """For each user with something to be found, `pool` items that they have not touched in any part.
+    """For each user with something to be found, `pool` items that the user has not touched in any part.
 
     Drawn without replacement; all there are, if there are fewer. The draw of a user depends on the seed and on
     what the user touched, not on the model or on other users.

@@ -89,7 +89,7 @@ def compare(
 
 
 def pooled(runs: Sequence[Evaluation], metric: str) -> Evaluation:
-    """The people of several runs, who are others each time, as those of one."""
+    """Several runs on different users as one."""
     values = np.concatenate([run.per_user[metric] for run in runs])
     return replace(
         runs[0],

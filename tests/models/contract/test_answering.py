@@ -402,7 +402,7 @@ def test_ids_and_titles_by_index(log, bad):
 
 @pytest.mark.parametrize("strange", [True, 1.5, None, b"a", [1]])
 def test_columns_of_other_things_than_ids_are_refused(strange):
-    with pytest.raises(DataError, match=r"row 1 has the item .*, which is no id"):
+    with pytest.raises(DataError, match=r"row 1 has the item .*, which is not a valid id"):
         pr.Interactions.from_columns([1, 2], [1, strange])
 
 

@@ -1,0 +1,46 @@
+"""Users and items that a test part has and train lacks: what an evaluation says nothing about, or only guesses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from purerec.data.interactions import Csr
+
+
+@dataclass(frozen=True)
+class Cold:
+    """How much of a test part is about users and items without a positive in train or validation."""
+
+    judged: int
+    """Users with a test positive"""
+    users: int
+    """Those of them without a train positive"""
+    positives: int
+    """Test positives"""
+    on_new_items: int
+    """Those of them on items that nobody has in train"""
+    items: int
+    """Such items"""
+
+    @classmethod
+    def of(cls, known: Csr, test: Csr) -> Cold:
+        judged, new_user = test.counts > 0, known.counts == 0
+        new_item = known.item_counts == 0
+        return cls(
+            judged=int(np.count_nonzero(judged)),
+            users=int(np.count_nonzero(judged & new_user)),
+            positives=len(test),
+            on_new_items=int(np.count_nonzero(new_item[test.indices])),
+            items=int(np.count_nonzero(new_item & (test.item_counts > 0))),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.users or self.items)
+
+    def describe(self) -> str:
+        return (
+            f"{self.users:,} of {self.judged:,} users have no train positive, {self.on_new_items:,} of "
+            f"{self.positives:,} positives are on items that nobody has in train"
+        )

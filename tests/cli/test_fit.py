@@ -1,0 +1,46 @@
+"""`purerec fit`, in a process of its own."""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import PUREREC, purerec
+
+
+def test_from_two_columns_to_recommendations(clicks, tmp_path):
+    folder = tmp_path / "m"
+    quick = ["--set", "epochs=20", "--set", "pretrain_epochs=15"]
+    purerec("fit", clicks, "--model", "pure", *quick, "--out", folder, check=0)
+    assert (folder / "report.html").exists()
+    found = json.loads(purerec("recommend", folder, "--user", "u3", "-k", "3", "--json", "-", check=0).stdout)
+    assert [row["rank"] for row in found] == [1, 2, 3]
+    assert "u3" in purerec("recommend", folder, "--user", "u3", check=0).stdout
+    history = purerec("recommend", folder, "--history", "i1,i3,i5,zzz", "--json", "-", check=0)
+    assert "'zzz'" in history.stderr
+    assert all(row["item"] not in ("i1", "i3", "i5") for row in json.loads(history.stdout))
+
+
+@pytest.mark.slow
+def test_interrupted_fit_saves_and_resumes_to_the_same_bits(clicks, tmp_path):
+    def fit(folder, *more):
+        return ["fit", str(clicks), "--model", "pure", "--set", "epochs=1000", "--set", "pretrain_epochs=500",
+                "--out", str(folder), *more]  # fmt: skip
+
+    purerec(*fit(tmp_path / "whole"), check=0)
+    process = subprocess.Popen([*PUREREC, *fit(tmp_path / "part")], stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not list(tmp_path.glob("part*.checkpoint")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("the fit ended before it could be interrupted")
+    assert process.returncode == 130
+    assert "--resume" in stderr
+    assert not (tmp_path / "part").exists()
+    purerec(*fit(tmp_path / "part"), "--resume", check=0)
+    same = (tmp_path / "whole" / "tensors.safetensors").read_bytes()
+    assert (tmp_path / "part" / "tensors.safetensors").read_bytes() == same
+    assert not list(tmp_path.glob("*.checkpoint"))
