@@ -91,7 +91,7 @@ def make_app(service: Service) -> Gate:
     _add_looking_up(app, service)
     _add_operating(app, service)
     _add_page(app, read_page())
-    # Past FastAPI's routing and request objects, which take time of the only thread that all requests share. The route
+    # Past FastAPI's routing and request objects, which take time of the one thread that all requests share. The route
     # is there all the same, for /openapi.json and for other methods at its address.
     direct = {("POST", "/v1/recommend"): partial(_recommend, service)}
     return Gate(app, service.settings, service.metrics, service.log, direct, partial(_route_of, app))
