@@ -97,8 +97,8 @@ def compare_models(
 ) -> Comparison:
     """Fit and evaluate every plan with seeds 0, 1, ...; runs that the store has are not run again.
 
-    A model that fails with any error is reported and left out. If it is the baseline, the first of the others takes its
-    place.
+    A model that fails with any error is reported and left out. If it is the baseline, the first of the others takes
+    its place.
     """
     parse_of_ranks(metric)
     names = [plan.name for plan in plans]

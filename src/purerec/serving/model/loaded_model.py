@@ -83,8 +83,8 @@ def load(snapshot: Snapshot, where: str) -> Loaded:
             Names("item.ids", stored.tensors),
             Names("item.labels", stored.tensors),
         )
-        # When it is no longer used, its memory must be freed immediately: a model that refers to itself would wait for
-        # the garbage collector, which does not know how much memory is mapped.
+        # When it is no longer used, its memory must be freed immediately. A model that refers to itself would wait
+        # for the garbage collector, which does not know how much memory is mapped.
         weakref.finalize(loaded, vars(loaded.model).clear)
         loaded.warm_up()
     except PurerecError:
