@@ -131,7 +131,8 @@ def test_ctrl_c_keeps_the_trials_and_says_how_to_go_on(clicks, tmp_path):
     running = subprocess.Popen([*command, "100000"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 120
-        while not study.exists() or study.read_text().count('"seconds"') < 3:
+        # The seconds of a trial are written before it has ended: those of the fourth, after the third has.
+        while not study.exists() or study.read_text().count('"seconds"') < 4:
             assert running.poll() is None, running.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import need
@@ -52,6 +52,7 @@ class Drawn:
 
 
 @pytest.mark.parametrize("name", REGISTRY)
+@settings(deadline=None)
 @given(data=st.data())
 def test_whatever_a_space_suggests_is_a_valid_config(name, data):
     space = model_class(name).config_class.search_space
