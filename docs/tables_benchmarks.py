@@ -51,7 +51,7 @@ def training() -> str:
     ]
     lines = markdown(["", "cpu engine", "with two threads", *titles], rows)
     more = markdown(
-        ["d 8, batch 128, with generators", "million a second"],
+        ["d 8, batch 128, with generators", "million per second"],
         [[name, f"{value:.1f}"] for name, value in found["generators"].items()],
     )
     return f"{lines}\n\n{more}"
@@ -85,9 +85,9 @@ def negatives() -> str:
             verdicts.append(f"{model} gains {gain:.0%} with {best['negatives']} of {best['candidates']}")
         else:
             nothing.append(model)
-    heads = ["", "negatives", f"validation {metric}", "against uniform", "million samples a second", "cost"]
+    heads = ["", "negatives", f"validation {metric}", "against uniform", "million samples per second", "cost"]
     if nothing:
-        verdicts.append(f"{', '.join(nothing)}: no gain that stands out from the noise")
+        verdicts.append(f"{', '.join(nothing)}: no gain beyond noise")
     return f"{markdown(heads, rows)}\n\nAt best, {'; '.join(verdicts)}."
 
 
@@ -137,8 +137,8 @@ def evaluating() -> str:
         "ms per 1,000 users",
         "purerec",
         "bare product",
-        "ranx, lists made and judged",
-        "ranx, lists given",
+        "ranx, ranking and metrics",
+        "ranx, metrics only",
         "top-10 lists",
     ]
     return markdown(heads, rows)
@@ -150,7 +150,7 @@ def growth() -> str:
         [f"{r['interactions']:,}", f"{r['users']:,}", f"{r['epoch_s']}", f"{r['fit_mb']}", f"{r['peak_mb']}"]
         for r in result("bench-growth")
     ]
-    return markdown(["interactions", "users", "seconds an epoch", "MB for the fit", "MB in all"], rows)
+    return markdown(["interactions", "users", "seconds per epoch", "MB for the fit", "MB in total"], rows)
 
 
 @table

@@ -218,7 +218,8 @@ def updating() -> str:
             rows.append([f"{first}{way}", *cells, *groups, f"{r['seconds']:.2f}"])
     sizes = {row["data"]: row for row in found["rows"]}
     note = "; ".join(
-        f"{data}: {row['people']:,} people judged, {row['new_people']:,} of them new" for data, row in sizes.items()
+        f"{data}: {row['people']:,} people evaluated, {row['new_people']:,} of them new"
+        for data, row in sizes.items()
     )
     heads = ["", "NDCG@10", "MAP", "of it, people known before", "new people", "seconds"]
     return f"{markdown(heads, rows)}\n\nMeans and deviations over {found['seeds']} seeds. {note}."

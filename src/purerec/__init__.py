@@ -9,10 +9,11 @@
     model.recommend(["196", "22"], k=10)
 
     data       load, read, read_labels, make_world, Interactions
-    parts      split, given_split, Split, save_split, load_split
+    splits     split, given_split, Split, save_split, load_split
     models     a class for each of the eighteen methods; make_model by name, load_model from a folder;
                Recommender (what they have in common), Run (what a fit may do besides learning)
-    results    evaluate, Evaluation, compare
+    results    evaluate and compare, which return an Evaluation and a Comparison; metrics, as functions of ranks
+    settings   tune, which returns a Tuned
 
 Everything below is imported when it is first used, so that `import purerec` stays quick.
 """
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     from purerec.data.splits import Split as Split
     from purerec.data.splits import split as split
     from purerec.data.synthetic import make_world as make_world
+    from purerec.evaluation import metrics as metrics
     from purerec.evaluation.protocols import Evaluation as Evaluation
     from purerec.evaluation.protocols import evaluate as evaluate
-    from purerec.evaluation.significance import compare as compare
+    from purerec.experiments.compare import compare as compare
+    from purerec.experiments.results import Comparison as Comparison
     from purerec.models.bpr import BPR as BPR
     from purerec.models.cfgan import CFGAN as CFGAN
     from purerec.models.coclustering import CoClustering as CoClustering
@@ -60,6 +63,8 @@ if TYPE_CHECKING:
     from purerec.storage.splits import load_split as load_split
     from purerec.storage.splits import save_split as save_split
     from purerec.training.run import Run as Run
+    from purerec.tuning.search import Tuned as Tuned
+    from purerec.tuning.tune import tune as tune
 
 __version__ = "0.1.0"
 
@@ -82,12 +87,14 @@ _WHERE = {
     "PURE": "models.pure",
     "SVD": "models.svd",
     "SlopeOne": "models.slopeone",
+    "Comparison": "experiments.results",
     "Evaluation": "evaluation.protocols",
     "Interactions": "data.interactions",
     "Recommender": "models.contract.recommender",
     "Run": "training.run",
     "Split": "data.splits",
-    "compare": "evaluation.significance",
+    "Tuned": "tuning.search",
+    "compare": "experiments.compare",
     "evaluate": "evaluation.protocols",
     "given_split": "data.given",
     "load": "data.catalog",
@@ -99,15 +106,21 @@ _WHERE = {
     "read_labels": "data.readers",
     "save_split": "storage.splits",
     "split": "data.splits",
+    "tune": "tuning.tune",
 }
 
-__all__ = ["PurerecError", "__version__", *sorted(_WHERE)]
+_MODULES = {"metrics": "evaluation.metrics"}
+
+__all__ = ["PurerecError", "__version__", *sorted(_WHERE | _MODULES)]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name in _MODULES:
+        value: Any = import_module(f"purerec.{_MODULES[name]}")
+    elif name in _WHERE:
+        value = getattr(import_module(f"purerec.{_WHERE[name]}"), name)
+    else:
         raise AttributeError(f"module 'purerec' has no attribute {name!r}")
-    value = getattr(import_module(f"purerec.{_WHERE[name]}"), name)
     globals()[name] = value
     return value
 

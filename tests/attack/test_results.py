@@ -134,7 +134,7 @@ def test_what_cannot_be_written_is_said_before_the_search(clicks, tmp_path):
     foreign.write_text("[project]\n")
     args = ["tune", clicks, *READING, "--model", "itemknn", "--trials", 1]
     for wrong, says in (
-        (["--out", foreign], "is not a settings file and is left as it is"),
+        (["--out", foreign], "is not a settings file and was not changed"),
         (["--out", tmp_path], "is a folder"),
         (["--json", foreign / "x.json"], "cannot write"),
     ):

@@ -302,9 +302,7 @@ def test_the_one_form_is_each_risk_over_the_prior(phi_p: np.ndarray, phi_u: np.n
 
 
 @given(moderate, moderate, st.floats(1e-4, 0.9), st.floats(0, 1))
-def test_the_stratified_form_is_its_equation(
-    phi_p: np.ndarray, phi_u: np.ndarray, prior: float, part: float
-) -> None:
+def test_the_stratified_form_is_its_equation(phi_p: np.ndarray, phi_u: np.ndarray, prior: float, part: float) -> None:
     observed = part * prior
     form = risks.LogisticRisk.of("pu", prior, observed)
     assert prior * form.value(phi_p, phi_u) == pytest.approx(

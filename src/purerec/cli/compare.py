@@ -17,6 +17,7 @@ from purerec.cli.options import (
     SettingsOpt,
     SplitOpt,
     protocol_of,
+    settings_of,
     settings_of_each,
 )
 from purerec.output import console
@@ -60,13 +61,13 @@ def compare(
     """
     from purerec.data.catalog import cache_folder
     from purerec.evaluation.choosing import check_choice
-    from purerec.experiments.plans import Plan
-    from purerec.experiments.run import RunStore, compare_models
+    from purerec.experiments.compare import compare
+    from purerec.experiments.run import RunStore
     from purerec.models.registry import REGISTRY
-    from purerec.tuning.settings_file import check_searched, chosen_file, settings_from
 
     named = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
-    set_for = settings_of_each(list(dict.fromkeys(named)), set_)
+    named = list(dict.fromkeys(named))
+    settings_of_each(named, set_)  # what is wrong with them is said before the data is read
     kind = protocol_of(protocol)
     check_choice(metrics, metric, kind)
     given.check(data, split)
@@ -74,24 +75,22 @@ def compare(
     store = RunStore(cache_folder() / "runs" / parts.full_train.fingerprint[:16])
     if not resume:
         store.clear()
-    file = chosen_file(log.name, settings, tuned=tuned)
-    if file is not None:
-        check_searched(file, log, parts, console.warn)
-    plans = [
-        Plan(name, name, (settings_from(file, name) if file is not None else {}) | given)
-        for name, given in set_for.items()
-    ]
-    found = compare_models(
-        parts,
-        plans,
+    found = compare(
+        log,
+        named,
         seeds=seeds,
-        baseline=baseline,
+        against=baseline,
         metrics=metrics,
         metric=metric,
+        settings=settings_of(set_),
+        settings_file=settings,
+        tuned=tuned,
+        split=parts,
         protocol=kind,
         pool=pool,
         store=store,
         tell=console.note,
+        warn=console.warn,
     )
     if not found.failed:
         store.clear()

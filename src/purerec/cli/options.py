@@ -65,16 +65,9 @@ def settings_of(assignments: list[str] | None, file: Path | None = None, model: 
 
 def settings_of_each(names: list[str], assignments: list[str] | None) -> dict[str, dict[str, Any]]:
     """What --set says to each model; of several models, those without such a setting ignore it."""
-    from purerec.models.registry import make_model, settings_it_has
+    from purerec.models.registry import settings_for_each
 
-    given = settings_of(assignments)
-    found = {name: given if len(names) == 1 else settings_it_has(name, given) for name in names}
-    for name, settings in found.items():
-        make_model(name, **settings)  # a wrong value is an error before anything is fitted
-    for setting in given:
-        if not any(setting in settings for settings in found.values()):
-            raise ConfigError(f"none of {', '.join(names)} has a setting {setting!r}")
-    return found
+    return settings_for_each(names, settings_of(assignments))
 
 
 def command(*words: object) -> str:

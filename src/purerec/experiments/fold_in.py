@@ -1,6 +1,6 @@
-"""What folding in is worth: people of whom the model knew nothing, beside having trained on them.
+"""How good folding in is: people the model was not fitted on, compared with a model that was.
 
-    of some people   80 % of the positives are given, the rest is to be found
+    held out         of some people, 80 % of the positives are given and the rest is to be found
     trained          fitted on everybody else and on what is given of them
     folded           fitted on everybody else only; then each is folded in from what is given
 
@@ -38,7 +38,7 @@ def hold_out(data: Interactions, share: float, given: float, seed: int) -> tuple
     held = np.zeros(data.n_users, dtype=np.bool_)
     held[rng.choice(able, max(1, round(share * len(able))), replace=False)] = True
     own = held[data.user_idx]
-    # Of each person's positives, in a random order, the first so many are given.
+    # Of each person's positives, in a random order, the first ones are given.
     liked = np.flatnonzero(own & data.is_positive)
     order = liked[np.lexsort((rng.random(len(liked)), data.user_idx[liked]))]
     users = data.user_idx[order]
@@ -52,7 +52,7 @@ def hold_out(data: Interactions, share: float, given: float, seed: int) -> tuple
 
 
 class Folded:
-    """A fitted model as a scorer of people who were not there, by what is given of them."""
+    """A fitted model as a scorer of people who were not in training, from what is given of them."""
 
     def __init__(self, model: Recommender, given: Csr, user_idx: I64) -> None:
         self.name, self._model, self._given = model.name, model, given

@@ -1,4 +1,4 @@
-"""What runs of models gave: one result, and several models side by side."""
+"""Results: one run, and several models side by side."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class RunResult:
     fit_seconds: float
     evaluate_seconds: float
     peak_rss_mb: float
-    """The most memory that the process had during the run."""
+    """Peak memory of the process during the run."""
     added_mb: float
-    """How much of it came with the run."""
+    """How much of it the run added."""
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `purerec evaluate --json` prints."""
@@ -128,7 +128,7 @@ class Comparison:
         return [*headings, "fit s", "peak MB", "of it for the run"], lines
 
     def recommendation(self) -> str:
-        """Which model to use, and how sure that is."""
+        """Which model to use, and how certain that is."""
         best = max(self.results, key=lambda name: self.mean(name, self.metric))
         if len(self.results) == 1:
             return f"only {best} was tried"
@@ -145,7 +145,7 @@ class Comparison:
         quick = min([best, *equal], key=self.fit_seconds)
         also = f"; of these {quick} is the quickest to fit" if quick != best else ""
         return (
-            f"use {best}, though {', '.join(equal)} cannot be told apart from it in {self.metric} with "
+            f"use {best}, though {', '.join(equal)} is not significantly different in {self.metric} with "
             f"{users:,} people{also}"
         )
 

@@ -1,4 +1,4 @@
-"""Runs: data, split, model, seed -> a result that can be printed, stored and compared."""
+"""Runs: fit and evaluate models, compare several, and store finished runs."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def compare_models(
     """Fit and evaluate every plan with seeds 0, 1, ...; runs that the store has are not run again.
 
     `metrics` are reported, and `metric` is the one that models are tested in; both have the data set's own defaults.
-    A model that fails, with whatever error, is left out and told; the others go on. If it is the baseline, the first
-    model that is left takes its place.
+    A model that fails with any error is reported and left out. If it is the baseline, the first of the others takes
+    its place.
     """
     asked = None if metrics is None else [m.name for m in parse_all(metrics)]
     check_choice(asked, metric, protocol)
@@ -182,11 +182,11 @@ _USERS = storage.Part(("n",), np.int64)
 
 
 class RunStore:
-    """Finished runs of a comparison, so that an interrupted one can go on. One folder per run, named by a digest of
-    the code and of all that the run depends on.
+    """Finished runs of a comparison, so that an interrupted one can continue.
 
-    A store that cannot be written or read (a full disk, another comparison that clears it meanwhile) costs the next
-    run time, and this one nothing.
+    One folder per run, named by a digest of the code and of everything the run depends on.
+
+    A store that cannot be written or read (a full disk, another comparison that clears it) does not stop the run.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an update is worth: the old model, the updated one and a full refit, judged on what happened afterwards.
+"""How good an update is: the old model, the updated one and a full refit, evaluated on later data.
 
     log in time:   [ fitted on | new | test ]
     old            fitted on the first part; people and items that came later have no row: popularity, and last

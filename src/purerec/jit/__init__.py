@@ -1,4 +1,4 @@
-"""Kernels: how they are compiled, cached and found to be fresh.
+"""Compiling and caching kernels.
 
     decorator      compile a function, with a cache that never goes stale
     simd           rows of numbers as vectors

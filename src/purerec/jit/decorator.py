@@ -1,9 +1,9 @@
-"""One way to compile a kernel: cached on disk where that is possible, and never stale.
+"""The decorator that compiles kernels, with a cache on disk that is never stale.
 
 Numba looks only at the file that holds a function to decide whether its cached code is still good. A kernel
-that calls a helper of another module, or has a constant of it compiled in, would go on with the old one. So the
+that calls a helper of another module, or has a constant of it compiled in, would keep using the old one. So the
 stamp holds a digest of the function's module and of every module of the same package that it imports, directly or
-not. Where no cache folder can be written, kernels are compiled anew in each process.
+not. Where no cache folder can be written, kernels are compiled in every process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def kernel(*, inner: bool = False, inline: bool = False) -> Callable[[F], F]:
     - `error_model="numpy"`: the check for division by zero would stop vectorisation.
     - `_nrt=False`: a kernel may not allocate, and in return its helpers take tuples of arrays without counting
       references, which costs more than the work they do (a draw of an unlabeled item: 90 ns with, 20 without).
-    - no fastmath: a NaN has to stay a NaN, so that a run that diverges can be told.
+    - no fastmath: a NaN must stay a NaN, so that divergence is detected.
     """
     options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
     options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
@@ -86,7 +86,7 @@ class Cache:
         """
         try:
             return self._numba and self._numba._load_overload(signature, context)
-        except Exception:  # a damaged file can raise anything, and must not end a run: then it is compiled anew
+        except Exception:  # a damaged file can raise anything, and must not end a run: it is compiled again
             return None
 
     def save_overload(self, signature: Any, code: Any) -> None:

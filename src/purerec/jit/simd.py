@@ -1,4 +1,4 @@
-"""Eight floats at a time: a value type for kernels, and the few functions that training needs of it.
+"""Eight floats at a time: a value type for kernels and its functions.
 
 Left to itself, LLVM guards every loop over a row against overlapping arrays, which at eight dimensions costs
 more than the row. Here a row is loaded as a value, so there is nothing to guard: twice to three times the speed

@@ -6,8 +6,8 @@ model of He et al. (2017), Neural Collaborative Filtering.
     min  -prior * mean_P phi(u, i) + mean_U softplus(phi(u, i)),   phi = (e_u * e_i).r + bias
 
 A pair that nobody has seen counts as unlabeled, not as negative. U are all pairs, so the observed ones belong to it:
-pairs are drawn from the unobserved, and the stratum of the observed is added exactly (`stratified`). With the prior at
-the observed share this is GMF; a larger prior says how many relevant pairs were never seen. An epoch costs
+pairs are drawn from the unobserved, and the stratum of the observed is added exactly (`stratified`). With the prior
+at the observed share this is GMF; a larger prior says how many relevant pairs were never seen. An epoch costs
 (1 + C) n_p steps on d numbers. PURE adds the person's history and the generators.
 """
 

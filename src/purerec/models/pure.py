@@ -13,8 +13,8 @@ By default a person is described twice: by an embedding of their own, as in the 
 
     score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
 
-with item-to-item weights S in closed form: the PU risk with squared loss, all pairs as unlabeled, and a user who is the
-sum of their items (docs/theory.md). Either part sees what the other misses, and a new person needs no training.
+with item-to-item weights S in closed form: the PU risk with squared loss, all pairs as unlabeled, and a user who is
+the sum of their items (docs/theory.md). Either part sees what the other misses, and a new person needs no training.
 
 `PURE.paper(...)` is the paper's own form. By default fakes have a small weight, are made for a given item and are no
 longer than real users: a form that costs neither accuracy nor time. At full weight they harm in every form tried: the
@@ -58,7 +58,7 @@ class PUREConfig(PUGMFConfig):
     """Settings of PURE."""
 
     users: Literal["free", "both"] = "both"
-    """What describes a person. free: an embedding of their own, as in the paper; both: also the items they touched."""
+    """What describes a person. free: an embedding of their own, as in the paper; both: the items they touched, too."""
     history_weight: Annotated[float, Field(ge=0, le=1000)] | None = None
     """How far the history's part of the scores spreads over the items, beside the embeddings' part. None: chosen by
     pairs that are held out of the pre-training epochs."""
@@ -227,7 +227,7 @@ class PURE(PUGMF):
         )
 
     def _choose_weight(self, game: HeldOutGame) -> float:
-        """By the pairs that the embeddings have not seen, with weights between items that have not seen them either."""
+        """By the pairs that neither the embeddings nor these weights between items have seen."""
         self._params = game.parameters()
         embeddings = self._embeddings()
         assert embeddings is not None, "only dot products have a history"

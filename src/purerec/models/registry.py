@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,17 @@ def settings_it_has(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Of settings meant for several models, those that this one has."""
     known = model_class(name).config_class.model_fields
     return {key: value for key, value in given.items() if key in known}
+
+
+def settings_for_each(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Settings given to several models: each gets those that it has, and one of them must have each."""
+    found = {name: dict(given) if len(names) == 1 else settings_it_has(name, given) for name in names}
+    for name, settings in found.items():
+        make_model(name, **settings)  # a wrong value is an error before anything is fitted
+    for setting in given:
+        if not any(setting in settings for settings in found.values()):
+            raise ConfigError(f"none of {', '.join(names)} has a setting {setting!r}")
+    return found
 
 
 def load_model(path: str | os.PathLike[str]) -> Recommender:

@@ -1,3 +1,3 @@
-"""What leaves purerec for people and other systems: the terminal, tables, vectors, reports.
+"""Output for people and other systems: the terminal, tables, vectors, reports.
 
 May import everything above it: errors to experiments."""

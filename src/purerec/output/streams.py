@@ -1,4 +1,4 @@
-"""Standard streams that may be closed, full, or read by nobody.
+"""Standard streams that may be closed, full, or without a reader.
 
 Python's own have three ways to fail: None instead of a stream, errors at any write, and complaints at shutdown. After
 `open_streams`, a failed write to standard output is an `OutputError`, and one to standard error is lost.

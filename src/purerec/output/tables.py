@@ -1,4 +1,4 @@
-"""A table in parts -> one file, of which no more than a few parts are ever in memory.
+"""Writing a table in parts to one file, with only a few parts in memory at a time.
 
 Parquet, CSV or JSON lines, by the suffix; written as `storage.files` says.
 """
@@ -82,5 +82,5 @@ def _write_parquet(file: BinaryIO, parts: _Counted) -> None:
         for part in chain([first], stream):
             yield part if columns is None else part.select(columns)
 
-    # Not by its name: Polars' threads would make it anew after an interruption.
+    # Not by its name: Polars' threads would create it again after an interruption.
     register_io_source(source, schema=dict(first.schema)).sink_parquet(file)

@@ -79,7 +79,7 @@ def stratified_pu_risk(phi_p: Logits, phi_unobserved: Logits, prior: float, obse
     """Eq. (PUrisk) from positives and *unobserved* pairs; `observed` is the share of all pairs that is observed.
 
     R_u^- is a mean over all pairs, the observed ones among them. Where draws come from the unobserved pairs only, the
-    observed stratum is put back exactly, from the positives themselves: R_u^- = observed R_p^- + (1 - observed) R_un^-.
+    observed stratum is put back exactly, from the positives: R_u^- = observed R_p^- + (1 - observed) R_unobserved^-.
     At prior = observed this is the PN risk (every unobserved pair a negative); a larger prior says how many
     relevant pairs were never seen.
     """

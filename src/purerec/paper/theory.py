@@ -112,7 +112,7 @@ def equilibrium_generator(p_p: Distribution, p_u: Distribution) -> Distribution:
 def squared_pu_risk(x: Distribution, b: Distribution, fakes: Distribution | None = None) -> float:
     """The PU risk with squared loss, times the number of pairs, of users who are the sum of their items: phi = x b.
 
-    `x` (n_users, n_items) is the 0/1 matrix of positives, all pairs are unlabeled, and the prior is the observed share.
+    `x` (n_users, n_items) is the 0/1 matrix of positives, all pairs are unlabeled, the prior is the observed share.
     It is |x - x b|^2, EASE's objective. `fakes` (n, n_items) are invented users with target 0: as many rows of
     standard deviation sqrt(lambda / n) as n -> infinity are EASE's L2, lambda |b|^2.
     """

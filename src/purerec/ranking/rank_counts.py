@@ -1,4 +1,4 @@
-"""Kernels of evaluation: how many items stand before each positive. Arguments: `ranking_tiles`."""
+"""Kernels of evaluation: how many items rank before each positive. Arguments: see `ranking.tiles`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from purerec.ranking.tiles import (
 from purerec.types import F32, I32, I64
 
 MANY = 768
-"""From so many positives on, items are sorted into the gaps between them instead of compared with each."""
+"""With this many positives or more, items are sorted into the gaps between them instead of compared with each."""
 
 
 @kernel()

@@ -66,7 +66,7 @@ class Given:
 
 
 def shape_of(model: Scorer, rows: I64, pairs: Csr | None) -> tuple[int, int]:
-    """(n_users, n_items) by whoever knows it; a generic model does not say how many users it has."""
+    """(n_users, n_items), from the first source that knows; a generic model does not say how many users it has."""
     if pairs is not None:
         return pairs.shape
     factors = model.factors()
@@ -103,7 +103,7 @@ class Slabs:
     tiles: int
     """Tiles to a slab."""
     check: bool
-    """Whether a product may overflow, so that every score has to be looked at."""
+    """Whether a product may overflow, so that every score must be checked."""
 
     @classmethod
     def of(cls, factors: tuple[F32, F32, F32], name: str, order: I32, memory_mb: float) -> Slabs:

@@ -1,4 +1,4 @@
-"""Kernels of top-k lists: a heap for each user. Arguments: `ranking_tiles`."""
+"""Kernels of top-k lists: a heap for each user. Arguments: see `ranking.tiles`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Single files.
 
-A regular one is written under a temporary name and renamed when it is complete: whoever is interrupted leaves nothing
+A regular one is written under a temporary name and renamed when it is complete: an interrupted writer leaves nothing
 behind, and an earlier file of that name stays until then. A link is kept, and what it points to is replaced. Devices,
 pipes, and the file that standard output goes to are written to as they are.
 """

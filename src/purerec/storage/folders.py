@@ -83,7 +83,7 @@ def new_folder(path: AnyPath, *, kind: str) -> Iterator[Path]:
         recover(target)
         with temporary_folder(target.parent) as work:
             yield work
-            before = check_target(path, kind=kind)  # again: what is there now may have come meanwhile
+            before = check_target(path, kind=kind)  # again: it may have changed in the meantime
             work.chmod(0o777 & ~umask() if before is None else stat.S_IMODE(before.st_mode))
             put_in_place(work, target)
     except OSError as error:

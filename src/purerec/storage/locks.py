@@ -1,4 +1,4 @@
-"""Locks that the system lets go of when a process ends, however that happens."""
+"""Locks that the system releases when a process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ else:
 
 @contextlib.contextmanager
 def locked(path: AnyPath) -> Iterator[None]:
-    """Let no other process that asks for it replace `path` meanwhile; an error if one is at it already.
+    """Keep other purerec processes from replacing `path` during the block; an error if one is doing so.
 
     The lock is a file beside the path, which goes with the lock. On a file system without locks nothing is locked.
     """

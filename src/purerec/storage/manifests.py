@@ -31,7 +31,7 @@ HEAD = ("format", "kind", "purerec", "files", "tensors_sha256", "manifest_sha256
 
 _FILES_OF_FORMAT_1 = {MANIFEST, TENSORS, "report.html", "items.parquet", "users.parquet", "items.usearch"}
 _DEPTH = 32
-"""Lists and tables in a manifest are nested no deeper; whoever walks through it later may be recursive"""
+"""The deepest nesting of a manifest: code that walks through it may be recursive"""
 
 
 def write_manifest(folder: Path, *, kind: str, facts: Mapping[str, Any], tensors_sha256: str | None = None) -> None:

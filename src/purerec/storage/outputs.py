@@ -1,4 +1,4 @@
-"""Which outputs of a command would destroy its inputs, or each other."""
+"""Checks that the outputs of a command do not overwrite its inputs or each other."""
 
 from __future__ import annotations
 

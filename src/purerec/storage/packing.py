@@ -16,7 +16,7 @@ from purerec.types import Array
 
 
 def pack_strings(name: str, values: pl.Series) -> Tensors:
-    """Strings as one run of UTF-8 bytes and the end of each; nulls are told apart by a mask."""
+    """Strings as one run of UTF-8 bytes and the end of each; a mask marks nulls."""
     filled = values.cast(pl.String).fill_null("")
     tensors: Tensors = {
         f"{name}.bytes": np.frombuffer("".join(filled.to_list()).encode(), dtype=np.uint8),

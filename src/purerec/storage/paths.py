@@ -1,4 +1,4 @@
-"""What is at a path, asked so that every answer but 'something' and 'nothing' is an error in words."""
+"""What is at a path; anything but 'something' or 'nothing' is an error with a clear message."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A folder's tensors, checked, in an unnamed file in memory that several processes map.
 
-Nothing that happens to the folder afterwards (a file cut short in place would kill whoever has mapped it) reaches
-them.
+Nothing that happens to the folder afterwards affects them. (A mapped file that is truncated in place would kill the
+process.)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Snapshot:
 
 def take_snapshot(path: AnyPath, *, kind: str) -> Snapshot:
     """Copy a folder's tensors into an unnamed file, checked as `read_folder` does."""
-    folder = followed(path)  # once: a link that is changed meanwhile must not mix two models
+    folder = followed(path)  # once: a link that changes in the meantime must not mix two models
     if status(folder) is None:
         recover_quietly(folder)
     manifest = read_manifest(folder, kind=kind)

@@ -39,4 +39,4 @@ def load_split(path: AnyPath) -> Split:
         parts = [whole.subset(np.arange(start, end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
         return Split(parts[0], parts[1] if len(parts) == 3 else None, parts[-1], made)
     except (KeyError, TypeError, ValueError, StoreError) as error:
-        raise StoreError(f"{path} makes no sense ({error}); make the split again") from None
+        raise StoreError(f"{path} is not a valid split ({error}); make the split again") from None

@@ -22,7 +22,7 @@ class Part:
     """What a tensor must look like."""
 
     shape: tuple[int | str, ...]
-    """Numbers, or names of sizes; '2*dim' is twice as many. A size that nobody gives is that of the first tensor."""
+    """Numbers, or names of sizes; '2*dim' is twice as many. A size not given is taken from the first tensor."""
     dtype: type[np.generic] = np.float32
 
 

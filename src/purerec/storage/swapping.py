@@ -1,7 +1,7 @@
-"""How a finished folder takes the place of an old one.
+"""Replacing an old folder by a finished one.
 
 Where the system can exchange two names, that is one step: at every moment there is a whole folder, the old or the
-new. Elsewhere it takes two, and whoever is killed between them leaves the old folder under a name of its own, from
+new. Elsewhere it takes two, and a process killed between them leaves the old folder under a name of its own, from
 which `recover` puts it back.
 """
 

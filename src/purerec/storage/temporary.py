@@ -1,6 +1,6 @@
-"""Names for what is being written, and what dead processes left under them.
+"""Temporary names of unfinished files and folders, and removing what dead processes left behind.
 
-Whoever writes holds a lock on it. What has such a name and no lock belongs to nobody any more, and is removed by the
+The writer holds a lock on it. A file with such a name and no lock was left behind, and is removed by the
 next who writes beside it.
 """
 
@@ -68,7 +68,7 @@ def remove_leftovers(parent: Path) -> None:
 
 @contextlib.contextmanager
 def abandoned(path: Path) -> Iterator[bool]:
-    """Whether no living process holds this; if so, it is held here meanwhile. Without locks nobody can tell: no."""
+    """Whether no living process holds this; if so, it is held here during the block. Without locks: False."""
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:

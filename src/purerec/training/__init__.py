@@ -1,7 +1,8 @@
 """How a fit is run. No model maths.
 
     loop           epochs, validation, early stopping, limits
-    run            what a fit may do besides learning, and its history
+    run            options of a fit
+    history        records of its epochs
     checkpoints    its state on disk
     progress       log files, TensorBoard, a progress bar
 

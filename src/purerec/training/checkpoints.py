@@ -1,4 +1,4 @@
-"""The state of a fit on disk, so that it can go on after an interruption and end in the same bits."""
+"""The state of a fit on disk: an interrupted fit can continue and gives the same bits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CHECKPOINT = "checkpoint"
 
 
 class _OfAnotherRun(StoreError):
-    """A checkpoint that is whole, but not of this run."""
+    """A checkpoint of another run."""
 
 
 class Checkpoints:
-    """The checkpoints of one run: written whole, and read back only by the same run."""
+    """The checkpoints of one run, which only the same run can read."""
 
     def __init__(self, run: Run, identity: Mapping[str, Any], metric: str) -> None:
         self.folder, self.metric = run.checkpoint, metric
@@ -53,7 +53,7 @@ class Checkpoints:
         except _OfAnotherRun:
             raise
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, StoreError) as error:
-            raise StoreError(f"{self.folder} makes no sense ({error}); fit again without --resume") from None
+            raise StoreError(f"{self.folder} is not a valid checkpoint ({error}); fit without --resume") from None
 
     def _check_identity(self, found: Mapping[str, Any]) -> None:
         for name, value in self.identity.items():
@@ -82,7 +82,7 @@ class Checkpoints:
         return facts["next_epoch"], history, now, best or None
 
     def how_to_resume(self) -> str:
-        return f"saved in {self.folder}: the same command with --resume goes on from there"
+        return f"saved in {self.folder}: the same command with --resume continues from there"
 
 
 def brief(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What is known of every epoch of a fit."""
+"""The history of a fit: a record for every epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 Measures = dict[str, float | str]
-"""What a fit tells about an epoch: loss, norms, whatever is worth a curve; and its `phase`, if it has several."""
+"""What a fit reports about an epoch: loss, norms and other quantities worth plotting, and its `phase`."""
 
 
 @dataclass(frozen=True)

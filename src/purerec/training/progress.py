@@ -1,4 +1,4 @@
-"""What a fit tells while it runs: a log of JSON lines, TensorBoard, and a progress bar."""
+"""Progress of a fit: a log of JSON lines, TensorBoard, and a progress bar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def log(run: Run, before: Sequence[Record]) -> Iterator[Callback]:
-    """One JSON line per epoch, and TensorBoard, where asked for; `before` are the epochs of a run that goes on."""
+    """One JSON line per epoch, and TensorBoard, if requested; `before` are the epochs of a resumed run."""
     with ExitStack() as stack:
         writers: list[Callback] = []
         if run.log is not None:
@@ -35,7 +35,7 @@ def log(run: Run, before: Sequence[Record]) -> Iterator[Callback]:
 
 @contextmanager
 def _log_file(path: Path, before: Sequence[Record]) -> Iterator[Callback]:
-    """The file has the epochs before, each once, however far the run got that wrote it; then those that follow."""
+    """The file holds the earlier epochs, each once, then those that follow."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w", encoding="utf-8")
@@ -56,7 +56,7 @@ def _log_file(path: Path, before: Sequence[Record]) -> Iterator[Callback]:
         write_lines(before)
         yield lambda record: write_lines([record])
     finally:
-        with suppress(OSError):  # what could not be written was said when it was flushed
+        with suppress(OSError):  # a failed write was reported when it was flushed
             file.close()
 
 

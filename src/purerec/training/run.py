@@ -1,4 +1,4 @@
-"""What a fit may do besides learning, and what it trains."""
+"""Options of a fit, and the interface of what it trains."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Callback = Callable[[Record], None]
 
 @dataclass(frozen=True)
 class Run:
-    """What a fit may do besides learning. The result depends on none of it, except on the two limits."""
+    """Options of a fit that do not change the result, except for the two limits."""
 
     progress: bool = False
     """Show a progress bar on standard error."""
     time_limit_s: float | None = None
-    """Stop after the epoch in which this is reached."""
+    """Stop at the end of the epoch in which this is reached."""
     stop_after: int | None = None
-    """Stop after so many epochs, though the schedule is made for all: for a refit with what validation found."""
+    """Stop after this many epochs; the schedule is still that of all. For a refit after early stopping."""
     checkpoint: Path | None = None
     """Folder for checkpoints."""
     checkpoint_epochs: int = 10
-    """Write one every so many epochs."""
+    """Epochs between checkpoints."""
     checkpoint_minutes: float = 5.0
-    """Write one also when this has passed since the last."""
+    """Minutes after which one is written in any case."""
     resume: bool = False
-    """Go on from the checkpoint, if there is one."""
+    """Continue from the checkpoint, if there is one."""
     log: Path | None = None
     """File for one JSON line per epoch."""
     tensorboard: Path | None = None

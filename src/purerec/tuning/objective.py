@@ -1,6 +1,6 @@
-"""What settings are worth: fitted on folds of a train part, and judged by a metric on what was held out.
+"""How good settings are: models fitted on folds of a train part, and a metric on the held-out rows.
 
-The test part is never handed in. While a fit goes on it reports, so that a search can give up on what goes badly.
+The test part is never passed in. A running fit reports its progress, so that a search can stop unpromising trials.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What settings are judged by: folds of a train part, and a metric."""
+    """What settings are evaluated by: folds of a train part, and a metric."""
 
     train: Interactions
     made: Made = field(default_factory=Made)
-    """How the test part was held out (`Split.made`); folds are held out alike."""
+    """How the test part was held out (`Split.made`); folds are made the same way."""
     metric: str = "P@5"
     protocol: Protocol = "exact"
     pool: int = 500
     n_folds: int = 2
-    """Folds that trials are judged by."""
+    """Folds that trials are evaluated on."""
     n_fresh: int = 3
     """Folds that only the defaults and the best trial are fitted on, in the end."""
     seed: int = 0
@@ -149,7 +149,7 @@ class Task:
 
 
 def _per_user(runs: list[Evaluation], metric: str, n_users: int) -> npt.NDArray[np.float64]:
-    """(n_users,) means over the folds in which a user was judged; NaN for those who never were."""
+    """(n_users,) means over the folds in which a user was evaluated; NaN for the others."""
     total, count = np.zeros(n_users), np.zeros(n_users)
     for run in runs:
         total[run.user_idx] += run.per_user[metric]

@@ -120,7 +120,7 @@ def tune(
     """Search for the best settings of a model.
 
     `fixed` settings are not searched. `also` are settings to try right after the defaults. `study` is a file in which
-    trials are kept; if it has some of the same search, they count. Another process may not use it meanwhile.
+    trials are kept; if it has some of the same search, they count. No other process may use it at the same time.
     """
     with claimed(study) if study is not None else nullcontext(True) as ours:
         if not ours:
@@ -220,13 +220,13 @@ class Search:
         except Pruned:
             state = self.states.PRUNED
         except OutOfTime:
-            pass  # neither good nor bad: if the search goes on, with more time, it does not count
+            pass  # does not count, if the search continues with more time
         except MissingExtraError:
             raise
         except PurerecError as error:
             if is_default:
                 raise
-            # Worse than any other to the sampler: training ran away, or the values do not go together.
+            # Worse than any other to the sampler: training diverged, or the values do not fit together.
             state, note = self.states.PRUNED, f"failed: {error}"
             trial.set_user_attr("error", str(error))
         finally:
@@ -289,7 +289,7 @@ class Search:
         )
 
     def _check(self, settings: Settings, tell: Tell) -> Check:
-        """Kept in the study, so that going on with a finished one costs nothing."""
+        """Kept in the study: continuing a finished one costs nothing."""
         known = self.study.user_attrs.get("check")
         if known is not None and known["settings"] == settings:
             return Check(**known["found"])

@@ -1,7 +1,7 @@
-"""Settings files: what `purerec tune` found, as TOML that other commands take.
+"""Settings files: what `purerec tune` found, as TOML that other commands accept.
 
-    data = "ml-100k"                     how it was found: data, split, metric, budget, command, date, version
-    searched = { ... }                   the split again, so that the part searched on can be made again and compared
+    data = "ml-100k"                     how the search was done: data, split, metric, budget, command, date, version
+    searched = { ... }                   the split, so that the part searched on can be recreated and compared
     ...
     [models.bpr]
     settings = { dim = 5, epochs = 80 }  what to use: the best found, or the defaults where that was not better
@@ -10,8 +10,8 @@
 
 The files in `experiments/tuned/` have the best settings for the paper's data sets.
 
-Settings may be judged only by rows that they were not chosen by: `check_searched` refuses a file whose search had
-rows of the test part.
+Settings must not be evaluated on rows they were chosen on: `check_searched` refuses a file whose search used rows of
+the test part.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def settings_from(path: Path, model: str) -> dict[str, Any]:
 
 
 def searched(split: Split) -> dict[str, Any]:
-    """What a settings file tells of the part that was searched on: how to make it again, and how to know it."""
+    """How a settings file describes the part that was searched on: how to recreate it, and its fingerprint."""
     train = split.full_train
     made = split.made.model_dump(include={"method", "seed", "parameters"}, exclude_none=True)
     rating = {} if train.positive_rating is None else {"positive_rating": train.positive_rating}
@@ -83,7 +83,7 @@ def searched(split: Split) -> dict[str, Any]:
 
 
 def check_searched(path: Path, data: Interactions, split: Split, warn: Callable[[str], None]) -> None:
-    """Refuse settings that were searched on rows of the test part; say so if that cannot be known."""
+    """Refuse settings that were searched on rows of the test part; warn if that cannot be checked."""
     content = _content(path)
     told = content.get("searched")
     where = f"{content.get('data', 'unknown data')}, {content.get('split', 'unknown split')}"
@@ -137,10 +137,10 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def check_target(path: Path) -> None:
-    """Whether settings may be written here; to be asked before the search. Only a settings file is ever replaced."""
+    """Check before a search whether settings may be written here. Only a settings file is ever replaced."""
     storage.check_file(path, makes_folders=True)
     if path.is_file() and path.stat().st_size and not path.read_bytes().startswith(_MARKER.encode()):
-        raise ConfigError(f"{path} is not a settings file and is left as it is; choose another name")
+        raise ConfigError(f"{path} is not a settings file and was not changed; choose another name")
 
 
 def write_settings(path: Path, facts: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Path:

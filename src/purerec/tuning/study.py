@@ -1,8 +1,8 @@
 """Study files: the trials of searches, one Optuna study for each model, in one file of JSON lines.
 
-Every trial is in the file as soon as it ends, so that a search which was stopped goes on where it was. A study knows
-what it searched; one of something else is refused. One process at a time has a file: going on with a study gives up
-the trial that another would be at.
+A trial is stored as soon as it ends, so that an interrupted search can continue. A study records what it searched;
+one of another search is refused. One process at a time may use a file: continuing a study gives up the trial that was
+running.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _STARTUP_TRIALS = 10
 """Random trials before the sampler learns from what was seen."""
 _claimed: set[Path] = set()
-"""Study files that this process has."""
+"""Study files locked by this process."""
 
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Have a study file to ourselves meanwhile; False, if another process has it. It is there afterwards."""
+    """Lock a study file, which is created if need be; False if another process has it."""
     name = path.absolute()
     if name in _claimed:
         yield True
@@ -67,7 +67,7 @@ def need_optuna() -> Any:
 
 
 def open_study(path: Path | None, identity: Mapping[str, Any]) -> Study:
-    """The study of `identity['model']` in a file (None: in memory), new or gone on with."""
+    """The study of `identity['model']` in a file (None: in memory), new or continued."""
     optuna = need_optuna()
     storage = None if path is None else _storage(optuna, path)
     pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1)
@@ -87,7 +87,7 @@ def open_study(path: Path | None, identity: Mapping[str, Any]) -> Study:
 
 
 def seed_next(study: Study, seed: int) -> None:
-    """Draws of the next trial depend on the seed and on the trials that ended: a search that goes on is the same."""
+    """The next trial depends on the seed and on the trials that ended, so that a continued search is the same."""
     optuna = need_optuna()
     states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
     ended = len(study.get_trials(deepcopy=False, states=states))
@@ -100,7 +100,7 @@ def _check_same(path: Path | None, known: Mapping[str, Any], identity: Mapping[s
         if known.get(key) != value:
             raise ConfigError(
                 f"{path}: the study of {identity['model']} is of another search ({key} was {brief(known.get(key))}, "
-                f"now {brief(value)}); go on with the same command, or give another --study"
+                f"now {brief(value)}); continue with the same command, or give another --study"
             )
 
 

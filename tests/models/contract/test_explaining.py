@@ -74,7 +74,9 @@ def test_shares_of_models_of_factors_are_parts_of_the_vector_times_the_item(name
         (model.fold_in(own), model.explain_for(model.items.take(own).to_list(), model.items[item], k=1000)),
     ):
         parts = folding.parts(own, person) @ vectors.items[item]
-        expected = dict(zip(own.tolist(), parts if history is None else parts + history.shares(own, item), strict=True))
+        expected = dict(
+            zip(own.tolist(), parts if history is None else parts + history.shares(own, item), strict=True)
+        )
         scale = float(np.abs(list(expected.values())).max())
         assert scale > 0
         for idx, share in zip(found.item_idx.tolist(), found.shares, strict=True):

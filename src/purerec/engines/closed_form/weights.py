@@ -38,6 +38,10 @@ class ItemWeights(ABC):
         """(n_items,) what an item adds to the scores of all"""
 
     @abstractmethod
+    def scaled(self, factor: float) -> ItemWeights:
+        """All weights times a factor."""
+
+    @abstractmethod
     def state(self) -> State:
         """As arrays; the inverse of `from_state`."""
 
@@ -79,6 +83,9 @@ class DenseWeights(ItemWeights):
     def row(self, item_idx: int) -> F32:
         found: F32 = self.matrix[item_idx].copy()
         return found
+
+    def scaled(self, factor: float) -> ItemWeights:
+        return DenseWeights(np.multiply(self.matrix, np.float32(factor)))
 
     def state(self) -> State:
         return {"weights": self.matrix}
@@ -126,6 +133,9 @@ class SparseWeights(ItemWeights):
         items, values = self._row(item_idx)
         found[items] = values
         return found
+
+    def scaled(self, factor: float) -> ItemWeights:
+        return SparseWeights(self.starts, self.items, np.multiply(self.values, np.float32(factor)))
 
     def state(self) -> State:
         return dict(zip(self.layout, (self.starts, self.items, self.values), strict=True))

@@ -29,7 +29,6 @@ from purerec.storage.structure import check_finite
 from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
-
 _L2 = 0.65
 """Times 1 / sqrt(positives per user): the L2 if nobody says"""
 

@@ -2,9 +2,9 @@
 
     score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
 
-S is scaled so that its part spreads `weight` times as far over the items as phi does. Which weight is best differs
-much between logs, from a tenth where embeddings do well to more than one where they do not, so it is chosen: some pairs
-are held out of the first epochs, and the weight that ranks them best is taken. The last epochs have all pairs.
+S is scaled so that its part spreads `weight` times as far over the items as phi does. The best weight differs much
+between logs, from a tenth where embeddings do well to more than one where they do not. So it is chosen: some pairs are
+held out of the first epochs, and the weight that ranks them best is taken. The last epochs have all pairs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def hold_out(positives: Csr, seed: int) -> tuple[Csr, Csr] | None:
     is_held = place < np.repeat(np.maximum(1, np.round(_HELD_OUT * sizes)), sizes)
     held = np.zeros(len(positives), dtype=bool)
     held[order[is_held]] = True
-    kept, asked = (Csr.of(positives.users[which], positives.indices[which], positives.shape) for which in (~held, held))
+    kept, asked = (
+        Csr.of(positives.users[which], positives.indices[which], positives.shape) for which in (~held, held)
+    )
     return kept, asked
 
 

@@ -1,1 +1,1 @@
-"""Requests and answers: the application, what holds for every request, the bounds on bytes, the page."""
+"""HTTP: the application, the checks of every request, the limits on bytes, the page."""

@@ -1,4 +1,4 @@
-"""The endpoints. Each takes the current model once, has a thread work the answer out, and sends it as it is."""
+"""The endpoints. Each takes the current model, computes the answer in a thread, and sends it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def make_app(service: Service) -> Gate:
     _add_looking_up(app, service)
     _add_operating(app, service)
     _add_page(app, read_page())
-    # Past FastAPI's routing and request objects, which take time of the only thread that all requests share. The route
+    # Past FastAPI's routing and request objects, which take time of the one thread that all requests share. The route
     # is there all the same, for /openapi.json and for other methods at its address.
     direct = {("POST", "/v1/recommend"): partial(_recommend, service)}
     return Gate(app, service.settings, service.metrics, service.log, direct, partial(_route_of, app))
@@ -118,7 +118,7 @@ def _add_errors(app: FastAPI) -> None:
     async def http(request: Request, error: HTTPException) -> Response:
         headers = {} if error.status_code != 405 else {"allow": ", ".join(sorted(_methods(app, request.scope)))}
         kind, detail = {
-            404: ("not-found", "there is nothing at this address; /openapi.json lists what there is"),
+            404: ("not-found", "there is nothing at this address; /openapi.json lists all addresses"),
             405: ("method-not-allowed", f"{request.method} is not possible here"),
         }.get(error.status_code, ("refused", "the request was refused"))
         return document(request, Problem(error.status_code, kind, detail, headers=headers))

@@ -1,4 +1,4 @@
-"""What the OpenAPI says beyond what FastAPI finds out by itself: problem documents, limits, the token."""
+"""Additions to FastAPI's OpenAPI document: problem documents, limits, the token."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     names = {
         403: "Refused",
         404: "Unknown id",
-        409: "The folder cannot be used; the old model goes on",
+        409: "The folder cannot be used; the old model stays",
         413: f"Body of more than {_LIMITS.body_bytes:,} bytes",
     }
     names |= {401: "Token missing or wrong", 422: "Wrong request", 503: "Not ready, overloaded or too slow"}

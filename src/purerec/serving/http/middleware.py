@@ -1,4 +1,4 @@
-"""The outermost layer: what holds for every request, whatever it asks for.
+"""The outermost layer: checks that apply to every request.
 
 In order: its token, its body (bounded in time), whether there is room for it, the answer (bounded in time), and then
 headers, counters and the log. Whatever goes wrong inside leaves as a problem document.
@@ -181,7 +181,7 @@ class Gate:
         for name, value in scope["headers"]:
             if name == b"authorization":
                 scheme, _, given = value.partition(b" ")
-                # Of digests, so that neither content nor length can be told from the time it takes.
+                # Of digests, so that the time it takes reveals neither content nor length.
                 if scheme.lower() == b"bearer" and hmac.compare_digest(_digest(given.strip()), self._token):
                     return
         raise Problem(

@@ -1,4 +1,4 @@
-"""How much of what a connection sends may go to the parser at once. Here, and only here, are its bytes counted.
+"""Passes the bytes of a connection to the parser in pieces. They are counted here and nowhere else.
 
 A piece never goes beyond the end of a request, nor beyond what the request may have: `head_bytes` for its head and,
 after it, `body_bytes` for the body and `head_bytes` for what frames it (sizes of chunks, their extensions, trailers).

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents. What is not meant for the caller never gets into one."""
+"""Errors as RFC 9457 problem documents. They never contain internal details."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INSTANCE_LENGTH = 512
 
 
 class Problem(Exception):
-    """An error that is answered with its status, a kind that programs can tell apart, and a sentence for people."""
+    """An error that is answered with its status, a kind for programs and a sentence for people."""
 
     def __init__(
         self,
@@ -91,4 +91,4 @@ def internal() -> Problem:
 
 
 def reload_refused(why: str, version: str) -> Problem:
-    return Problem(409, "reload-refused", f"{why}; model {version} goes on serving")
+    return Problem(409, "reload-refused", f"{why}; model {version} is still served")

@@ -115,7 +115,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._pieces.in_head:
-            return  # a trailer: nobody asks for one
+            return  # a trailer, which no endpoint uses
         if len(self.headers) >= self.settings.limits.fields:
             raise ValueError
         super().on_header(name, value)

@@ -1,4 +1,4 @@
-"""How far a request has come in: the protocol writes it down, the gate acts on it."""
+"""How much of a request has arrived: set by the protocol, used by the gate."""
 
 from __future__ import annotations
 

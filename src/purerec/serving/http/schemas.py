@@ -327,7 +327,7 @@ def invalid(found: list[tuple[tuple[Any, ...], str]]) -> Problem:
     """A request that does not fit its description; values of the request are not repeated."""
     told: dict[str, str] = {}
     for parts, message in found[:20]:
-        # Pydantic names the kinds of id that it has tried, which nobody has asked for.
+        # Pydantic names the kinds of id that it tried, which means nothing to a client.
         where = ".".join(str(part) for part in parts if not str(part).startswith(("constrained-", "function-")))
         told.setdefault(where[:200], message.removeprefix("Value error, ")[:300])
     errors = [{"where": where, "detail": detail} for where, detail in told.items()]

@@ -164,7 +164,7 @@ def _candidates(loaded: Loaded, asked: Sequence[Id]) -> I32:
 def _user(loaded: Loaded, user: Id) -> int:
     found = loaded.model.users.find(user)
     if found is None:
-        raise _unknown("user", user, "post a `history` to /v1/recommend for people who were not there")
+        raise _unknown("user", user, "post a `history` to /v1/recommend for people who were not in training")
     return found
 
 

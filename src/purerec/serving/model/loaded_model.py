@@ -66,7 +66,7 @@ class Loaded:
                 lambda: model.top_similar(0, k),
                 lambda: model.explain_history(one, len(model.items) - 1),
             ):
-                with contextlib.suppress(PurerecError):  # some models cannot do one of them; who asks is told so
+                with contextlib.suppress(PurerecError):  # some models cannot do all of them
                     answer()
         self.item_search.find("a", 1)
         self.user_search.find("1", 1)
@@ -83,8 +83,8 @@ def load(snapshot: Snapshot, where: str) -> Loaded:
             Names("item.ids", stored.tensors),
             Names("item.labels", stored.tensors),
         )
-        # When nobody has it any more, its memory must go at once: a model that refers to itself somewhere would wait
-        # for the garbage collector, which has no idea of how much memory is mapped.
+        # When it is no longer used, its memory must be freed immediately. A model that refers to itself would wait
+        # for the garbage collector, which does not know how much memory is mapped.
         weakref.finalize(loaded, vars(loaded.model).clear)
         loaded.warm_up()
     except PurerecError:

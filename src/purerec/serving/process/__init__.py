@@ -1,1 +1,1 @@
-"""How the service is started, kept alive, told to reload and stopped."""
+"""The processes of the service: starting, restarting, reloading, stopping."""

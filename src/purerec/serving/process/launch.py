@@ -1,4 +1,4 @@
-"""`serve`: bind, load, answer. Errors before the first request are exceptions with one line."""
+"""`serve`: bind, load, answer. Errors before the first request are exceptions with a one-line message."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _serve(folder: str, host: str, port: int, workers: int, settings: Settings) 
         try:
             sys.stdout.write(f"serving http://{shown}:{address[1]}\n")
             sys.stdout.flush()
-        except (OSError, OutputError):  # that nobody reads it is no reason to stop
+        except (OSError, OutputError):  # a missing reader is no reason to stop
             abandon_output()
 
     from purerec.serving.process import metrics

@@ -34,7 +34,7 @@ class Log:
         self._waiting.append((time.time(), None, method, route, path, status, seconds, size))
 
     def close(self) -> None:
-        """Write what is left; not for longer than a moment, should nobody be reading."""
+        """Write what is left; for a moment only, in case there is no reader."""
         self._stop.set()
         self._thread.join(1.0)
 
@@ -59,5 +59,5 @@ class Log:
             piece = lines.pop(0)
             while lines and len(piece) + len(lines[0]) <= _PIECE:
                 piece += lines.pop(0)
-            with contextlib.suppress(OSError):  # nobody listens any more
+            with contextlib.suppress(OSError):  # the reader has gone
                 os.write(2, piece.encode())

@@ -1,8 +1,8 @@
-"""Threads for the model, so that the event loop never waits for it; but for work that is shorter than the way there.
+"""Threads for the model, so that the event loop never waits for it; very short work is done in the loop itself.
 
 Handing work to a thread and back costs some tenths of a millisecond when the service is busy, mostly for the
 interpreter's lock. A list for one person takes less on a catalogue of usual size. So the time of small requests is
-measured by kind, and a kind that takes less than the event loop needs for a request anyway is answered at once.
+measured by kind, and a kind that takes less than the event loop needs for a request anyway is answered immediately.
 """
 
 from __future__ import annotations

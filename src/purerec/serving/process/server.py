@@ -1,4 +1,4 @@
-"""One process that answers: uvicorn with our signals, limits and log. `alone` and `crew` put it to use."""
+"""One serving process: uvicorn with our signals, limits and log. Used by `single_process` and `worker_process`."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Settings:
     """Bearer token; None: the service is open to all who can reach it."""
     local_only: bool = False
     """Answer only who asks for this machine by a name of its own. A page from elsewhere whose name was made to point
-    to 127.0.0.1 could otherwise read everything through the browser of whoever looks at it."""
+    to 127.0.0.1 could otherwise read everything through the visitor's browser."""
     cors: tuple[str, ...] = ()
     """Origins of pages that may call the service; ("*",): all."""
     timeout_s: float = 10.0

@@ -31,7 +31,7 @@ def serve_alone(
 
     def on_hangup() -> None:
         if has_terminal and not os.isatty(2):
-            server.stop()  # the window was closed: nobody is there to end a service that lives on
+            server.stop()  # the window was closed: nothing else would end the service
         else:
             reloader.start()
 

@@ -115,7 +115,7 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         try:
-            # Workers take a while to import what they need: meanwhile the folder is read.
+            # Workers take a while to import what they need: in the meantime the folder is read.
             reading = loop.run_in_executor(None, snapshot_model, self._folder)
             members = [await self._start(number) for number in range(self._workers)]
             self._snapshot = await reading
@@ -217,7 +217,7 @@ class Supervisor:
             self._log.write("worker replaced", number=number, seconds=round(time.monotonic() - began, 2))
         except Exception as error:
             self._log.write("worker not replaced", number=number, detail=str(error) or type(error).__name__)
-            _signal(member.process, signal.SIGKILL)  # whoever watches it tries again
+            _signal(member.process, signal.SIGKILL)  # its watcher tries again
 
     def _heard(self, member: Member, message: Message) -> None:
         if message["op"] == "reload":
@@ -233,7 +233,7 @@ class Supervisor:
         answer: Message = {"op": "reloaded", "request": request, "error": None}
         try:
             answer["answer"] = await self._reload()
-        except Exception as error:  # whoever asked is waiting
+        except Exception as error:  # the caller is waiting
             answer |= {"error": str(error) or type(error).__name__, "model": self._version()}
         member.tell(answer)
 
@@ -286,7 +286,7 @@ class Supervisor:
     # ------------------------------------------------------------------ the end
 
     async def _drain(self) -> None:
-        self._listener.close()  # or connections would still be taken, by nobody
+        self._listener.close()  # or connections would still be accepted, and never answered
         members = list(self._members.values())
         for member in members:
             _signal(member.process, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A worker under a supervisor: it gets snapshots, already checked, and the word to swap when all workers have one.
+"""A worker under a supervisor, which sends it checked snapshots and says when all workers swap to one.
 
 Started as `python -m` with descriptors that it inherits; nothing secret is on its command line.
 """

@@ -155,9 +155,7 @@ def numpy_d_loss(
             ("item", batch.unl_item),
         )
     ]
-    return (of_risk + s.fake_weight * of_fakes) / s.prior + s.regularization / 2 * sum(
-        squares
-    )
+    return (of_risk + s.fake_weight * of_fakes) / s.prior + s.regularization / 2 * sum(squares)
 
 
 def double(params: Params) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ export class Problem extends Error {
   }
 }
 
-/** A newer request took this one's place: nobody waits for the answer any more. */
+/** A newer request replaced this one: its answer is no longer needed. */
 export class Superseded extends Error {}
 
 /** The service is away or busy, or wants a token; the page already says so, and will ask again by itself. */

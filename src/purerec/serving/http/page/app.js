@@ -33,7 +33,7 @@ function arrange(state) {
     else link.removeAttribute("aria-current");
   }
   document.title = `${state.view === "user" && state.user ? `User ${state.user}` : TITLES[state.view]} · purerec`;
-  // After a change of view one goes on reading at its top; on the first load the browser decides.
+  // A new view is read from its top; on the first load the browser decides.
   if (changed && shown !== null) {
     byId(`view-${state.view}`).querySelector("h1").focus({ preventScroll: true });
     scrollTo(0, 0);

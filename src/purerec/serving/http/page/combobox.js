@@ -154,7 +154,7 @@ export function combobox(input, { purpose, find, options, show, choose, nothing,
   return { refresh: () => document.activeElement === input && input.value.trim() && search() };
 }
 
-/** Around the end and through "none", which is where typing goes on. */
+/** Around the end and through "none", which is back to typing. */
 function next(active, step, n) {
   return ((active + 1 + step + n + 1) % (n + 1)) - 1;
 }

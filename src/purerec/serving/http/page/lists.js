@@ -9,7 +9,7 @@ const SIMILAR_SHOWN = 6;
 const REASON_SIGNS = 80;
 const MOVE_MS = 260;
 
-/** A list in `box`. `because` begins the sentence with the reasons; `like(item)` is left out where nobody can like. */
+/** A list in `box`. `because` begins the sentence with the reasons; `like(item)` is left out where liking is not possible. */
 export class List {
   constructor(box, { because, like = null, isLiked = () => false }) {
     this.box = box;
@@ -213,7 +213,7 @@ function reasonTitle(name) {
   return title(signs.length > REASON_SIGNS ? `${signs.slice(0, REASON_SIGNS).join("")}…` : name, "reason");
 }
 
-/** What has happened to an item since the list before: new, or moved by so many places. */
+/** What has happened to an item since the list before: new, or moved by a number of places. */
 function moved(item, index, before) {
   if (!before) return null;
   const was = before.get(item);

@@ -33,7 +33,7 @@ async function lookUpOne(item) {
     const [found] = learn(items);
     if (found?.item !== item) known.set(item, null);
   } catch (error) {
-    // An item without a title is shown by its id; the list tells about unknown ones.
+    // An item without a title is shown by its id; the list reports unknown ones.
     if (error instanceof Problem) known.set(item, null);
     else if (!(error instanceof Superseded || error instanceof Waiting)) throw error;
   }

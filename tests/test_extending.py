@@ -1,0 +1,118 @@
+"""What docs/architecture.md says under 'How to add something', done."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import purerec as pr
+from conftest import checkerboard, need
+from purerec.data.catalog import CATALOG
+from purerec.data.datasets import Entry, File, Layout
+from purerec.errors import DataError
+from purerec.evaluation import metrics
+from purerec.models.registry import REGISTRY, load_model, make_model
+from purerec.storage import Part
+
+
+class Recent(pr.Recommender):
+    """Items by the last row they have in the log."""
+
+    name = "recent"
+
+    def _fit(self, train, valid, seed, run):
+        self._last = np.zeros(train.n_items, dtype=np.float32)
+        np.maximum.at(self._last, train.item_idx, np.arange(len(train), dtype=np.float32))
+
+    def _score(self, user_idx):
+        return np.repeat(self._last[None], len(user_idx), axis=0)
+
+    def _layout(self):
+        return {"last": Part(("items",))}
+
+    def _state(self):
+        return {"last": self._last}
+
+    def _set_state(self, state):
+        self._last = state["last"]
+
+
+@pytest.fixture
+def parts():
+    return pr.split(checkerboard(), "ratio")
+
+
+def test_a_model(parts, tmp_path, monkeypatch):
+    module = types.ModuleType("my_models")
+    module.Recent = Recent
+    monkeypatch.setitem(sys.modules, "my_models", module)
+    monkeypatch.setitem(REGISTRY, "recent", ("my_models", "Recent"))
+    model = make_model("recent").fit(parts.full_train, seed=0)
+    again = load_model(model.save(tmp_path / "m"))
+    assert again.recommend(k=3).equals(model.recommend(k=3))
+    assert pr.evaluate(again, parts).metrics["P@5"] >= 0
+    again.update(parts.test)
+    assert pr.compare(checkerboard(), ["recent", "itempop"], seeds=1, split=parts).results.keys() == {
+        "recent",
+        "itempop",
+    }
+    with pytest.raises(pr.PurerecError, match="recent cannot recommend for people who were not in training"):
+        model.recommend_for(history=[model.items[0]])
+
+
+class Duck:
+    """No Recommender at all."""
+
+    name = "duck"
+
+    def __init__(self, n_items, fitted_on=None):
+        self.n_items = n_items
+        if fitted_on is not None:
+            self.users, self.items, self.seen = fitted_on.users, fitted_on.items, fitted_on.positives
+
+    def score(self, user_idx):
+        return np.random.default_rng(0).random((len(user_idx), self.n_items), dtype=np.float32)
+
+    def factors(self):
+        return None
+
+
+def test_a_model_without_any_of_this(parts):
+    assert pr.evaluate(Duck(parts.train.n_items), parts).model == "duck"
+    fair = Duck(parts.train.n_items, parts.full_train)
+    assert 0 <= pr.evaluate(fair, parts).metrics["MRR"] <= 1
+    with pytest.raises(DataError, match="would be inflated"):
+        pr.evaluate(Duck(parts.train.n_items, parts.test), parts)
+
+
+def test_a_metric(parts, monkeypatch):
+    def first(ranks, indptr, k):
+        return (np.minimum.reduceat(ranks, indptr[:-1]) == k).astype(np.float64)
+
+    monkeypatch.setitem(metrics._OF_RANKS_AT_K, "First", first)
+    model = pr.ItemPop().fit(parts.full_train)
+    found = pr.evaluate(model, parts, metrics=("First@1", "HitRate@1")).metrics
+    assert found["First@1"] == found["HitRate@1"]
+
+
+def test_a_scorer(parts):
+    need("torch")
+    import torch
+
+    class Distance(torch.nn.Module):
+        def forward(self, e_u, e_i):
+            return -(e_u - e_i).square().sum(1)
+
+    model = pr.PURE(scorer_module=Distance(), epochs=2, pretrain_epochs=1, dim=4).fit(parts.full_train)
+    assert np.isfinite(model.score([0, 1])).all()
+
+
+def test_a_data_set(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "mine.tsv").write_text("1\t10\t5\n2\t20\t3\n")
+    layout = Layout(File("mine.tsv", None, 1 << 20))
+    monkeypatch.setitem(CATALOG, "mine", Entry("mine", "Mine", "free", "https://example.org", layouts=(layout,)))
+    monkeypatch.setenv("PUREREC_DATA", str(tmp_path))
+    data = pr.load("mine")
+    assert (data.name, len(data), data.n_positives) == ("mine", 2, 1)
