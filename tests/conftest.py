@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
@@ -31,6 +32,15 @@ def lacking(what: str) -> NoReturn:
 def need(package: str) -> None:
     if importlib.util.find_spec(package) is None:
         lacking(f"{package} is not installed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
+        from compile_once import compile_once
+
+        locks = Path(tempfile.gettempdir(), f"purerec-compile-{run}")
+        locks.mkdir(exist_ok=True)
+        compile_once(locks)
 
 
 SHARED = ROOT.parent / "shared" / "data"
