@@ -7,7 +7,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
@@ -35,10 +34,10 @@ def need(package: str) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
+    if hasattr(config, "workerinput"):  # of several workers
         from compile_once import compile_once
 
-        locks = Path(tempfile.gettempdir(), f"purerec-compile-{run}")
+        locks = Path(config.option.basetemp).with_name("compiling")
         locks.mkdir(exist_ok=True)
         compile_once(locks)
 
