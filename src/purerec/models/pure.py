@@ -58,7 +58,7 @@ class PUREConfig(PUGMFConfig):
     """Settings of PURE."""
 
     users: Literal["free", "both"] = "both"
-    """What describes a person. free: an embedding of their own, as in the paper; both: the items they touched, too."""
+    """What describes a person. free: an embedding of their own, as in the paper; both: and the items they touched."""
     history_weight: Annotated[float, Field(ge=0, le=1000)] | None = None
     """How far the history's part of the scores spreads over the items, beside the embeddings' part. None: chosen by
     pairs that are held out of the pre-training epochs."""

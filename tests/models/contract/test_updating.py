@@ -1,6 +1,8 @@
 """More data for a fitted model: what every model promises about `update`, and the command."""
 
 import json
+from copy import deepcopy
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -40,10 +42,23 @@ def scores(model):
     return model.score(np.arange(len(model.users)))
 
 
-def grown(name, old, new, **more):
-    if name in ("cfgan", "multvae"):
-        need("torch")
-    return make_model(name).fit(old, seed=0).update(new, **more)
+@pytest.fixture(scope="module")
+def fitted(old):
+    """A model of the old log, fitted once; everybody gets a copy to update."""
+
+    @cache
+    def fit(name):
+        if name in ("cfgan", "multvae"):
+            need("torch")
+        return make_model(name).fit(old, seed=0)
+
+    return lambda name: deepcopy(fit(name))
+
+
+@pytest.fixture(scope="module")
+def grown(fitted, new):
+    """The same after an update, made once, and only looked at."""
+    return cache(lambda name: fitted(name).update(new))
 
 
 def no_rows(data):
@@ -51,8 +66,8 @@ def no_rows(data):
 
 
 @every_model
-def test_new_people_and_items_are_recommended(name, board, old, new):
-    model = grown(name, old, new)
+def test_new_people_and_items_are_recommended(name, board, grown):
+    model = grown(name)
     assert np.isfinite(scores(model)).all()
     assert scores(model).shape == board.shape
     found = model.recommend([16, 17, 18, 19], k=1)
@@ -63,8 +78,8 @@ def test_new_people_and_items_are_recommended(name, board, old, new):
 
 
 @every_model
-def test_old_ids_keep_their_index(name, old, new):
-    before = make_model(name).fit(old, seed=0)
+def test_old_ids_keep_their_index(name, fitted, new):
+    before = fitted(name)
     users, items = before.users.ids.to_list(), before.items.ids.to_list()
     before.update(new)
     assert before.users.ids.to_list() == [*users, 16, 17, 18, 19]
@@ -72,8 +87,8 @@ def test_old_ids_keep_their_index(name, old, new):
 
 
 @every_model
-def test_all_positives_are_remembered(name, board, old, new):
-    model = grown(name, old, new)
+def test_all_positives_are_remembered(name, board, grown):
+    model = grown(name)
     pairs = set(zip(model.users.take(model.seen.users), model.items.take(model.seen.indices), strict=True))
     everything = zip(board.users.take(board.user_idx), board.items.take(board.item_idx), strict=True)
     assert pairs == set(everything)
@@ -81,8 +96,8 @@ def test_all_positives_are_remembered(name, board, old, new):
 
 
 @every_model
-def test_an_empty_or_known_log_changes_nothing(name, old):
-    model = make_model(name).fit(old, seed=0)
+def test_an_empty_or_known_log_changes_nothing(name, old, fitted):
+    model = fitted(name)
     before, facts = scores(model), model.fitted_on
     for nothing in (no_rows(old), old, old.subset(np.arange(7)).compact()):
         assert model.update(nothing) is model
@@ -91,16 +106,13 @@ def test_an_empty_or_known_log_changes_nothing(name, old):
 
 
 @every_model
-def test_same_seed_same_scores(name, old, new):
-    np.testing.assert_array_equal(
-        scores(grown(name, old, new, seed=3)),
-        scores(grown(name, old, new, seed=3)),
-    )
+def test_same_seed_same_scores(name, fitted, new):
+    np.testing.assert_array_equal(*(scores(fitted(name).update(new, seed=3)) for _ in range(2)))
 
 
 @every_model
-def test_saved_and_loaded_after_an_update(name, old, new, tmp_path):
-    model = grown(name, old, new)
+def test_saved_and_loaded_after_an_update(name, old, new, grown, tmp_path):
+    model = grown(name)
     again = load_model(model.save(tmp_path / "m"))
     np.testing.assert_array_equal(scores(again), scores(model))
     assert again.config == model.config == make_model(name).config
@@ -112,14 +124,14 @@ def test_saved_and_loaded_after_an_update(name, old, new, tmp_path):
 
 
 @every_model
-def test_a_loaded_model_can_be_updated_to_the_same_bits(name, old, new, tmp_path):
-    again = load_model(make_model(name).fit(old, seed=0).save(tmp_path / "m"))
-    np.testing.assert_array_equal(scores(again.update(new)), scores(grown(name, old, new)))
+def test_a_loaded_model_can_be_updated_to_the_same_bits(name, new, fitted, grown, tmp_path):
+    again = load_model(fitted(name).save(tmp_path / "m"))
+    np.testing.assert_array_equal(scores(again.update(new)), scores(grown(name)))
 
 
 @pytest.mark.parametrize("name", REFITTED)
-def test_models_without_epochs_are_fitted_anew(name, old, new):
-    model = grown(name, old, new)
+def test_models_without_epochs_are_fitted_anew(name, old, new, fitted):
+    model = fitted(name).update(new)
     fresh = make_model(name).fit(unite(make_model(name).fit(old), new).united, seed=0)
     np.testing.assert_array_equal(scores(model), scores(fresh))
     with pytest.raises(ConfigError, match="fitted anew by an update"):
@@ -128,7 +140,8 @@ def test_models_without_epochs_are_fitted_anew(name, old, new):
 
 @pytest.mark.parametrize("name", ["itempop", "ease", "itemknn"])
 def test_exact_models_do_not_depend_on_the_order_of_ids(name, old, new, board):
-    model, fresh = grown(name, new, old), make_model(name).fit(board, seed=0)
+    model, fresh = (make_model(name).fit(log, seed=0) for log in (new, board))
+    model.update(old)
     users, items = fresh.users.indices(model.users.ids.to_list()), fresh.items.indices(model.items.ids.to_list())
     np.testing.assert_allclose(scores(model), scores(fresh)[np.ix_(users, items)], rtol=1e-4, atol=1e-5)
 
@@ -141,9 +154,9 @@ def test_the_list_of_models_that_are_fitted_anew_is_complete():
 
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in REFITTED and name != "cfgan"])
-def test_a_short_update_stays_near_what_was_known(name, old):
+def test_a_short_update_stays_near_what_was_known(name, old, fitted):
     """One new pair is no reason to forget the rest: the update continues, and does not start again."""
-    model = make_model(name).fit(old, seed=0)
+    model = fitted(name)
     before = scores(model)
     one = Interactions.from_columns([0], [1])
     after = scores(model.update(one, epochs=1, seed=5))

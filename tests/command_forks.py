@@ -1,0 +1,120 @@
+"""Commands as forks of one process that has imported the libraries already; see `conftest.purerec`.
+
+A command that does little spends its time on importing numpy, numba, scipy and polars. A fork has them from the
+start, and is in all else a process of its own: arguments, environment, folder, streams, exit code. What is in purerec
+is imported by the fork, as by any new process.
+
+    python command_forks.py SOCKET      the process that forks; it ends when the other end of its socket is closed
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import socket
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+LARGEST = 1 << 17
+"""Bytes of a request: arguments and environment."""
+
+
+class CommandForks:
+    """The end that asks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(other.fileno())], pass_fds=[other.fileno()], stdin=subprocess.DEVNULL
+            )
+
+    def run(self, args: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        """What `subprocess.run([python, "-m", "purerec.cli", *args], capture_output=True, text=True)` returns."""
+        request = json.dumps({"args": args, "env": dict(env), "cwd": os.getcwd()}).encode()
+        assert len(request) <= LARGEST
+        pipes = [os.pipe() for _ in ("out", "err")]
+        with self._lock, ThreadPoolExecutor(len(pipes)) as pool:
+            socket.send_fds(self._socket, [request], [writing for _, writing in pipes])
+            for _, writing in pipes:
+                os.close(writing)
+            out, err = pool.map(_read, [reading for reading, _ in pipes])
+            answer = self._socket.recv(100)
+        assert answer, "the process that forks has ended"
+        return subprocess.CompletedProcess(["purerec", *args], int(answer), out, err)
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait(30)
+
+
+def _read(descriptor: int) -> str:
+    with open(descriptor) as stream:
+        return stream.read()
+
+
+# ---------------------------------------------------------------------- the end that forks
+
+
+def _import_libraries() -> None:
+    """All that a command may need, and what typer and pydantic import when they are first used."""
+    for name in ("numba", "numpy", "polars", "rich.table", "scipy.sparse", "optuna"):
+        with contextlib.suppress(ImportError):  # then a command says what is missing
+            importlib.import_module(name)
+    import pydantic
+    import typer
+
+    class Settings(pydantic.BaseModel):
+        number: int = pydantic.Field(0, ge=0)
+
+    def command(number: int = typer.Option(0, "--number", min=0), file: Path | None = typer.Option(None)) -> None:
+        Settings(number=number)
+
+    app = typer.Typer()
+    app.command()(command)
+    app(["--number", "1"], standalone_mode=False)
+
+
+def _next_command(asked: socket.socket) -> dict[str, Any] | None:
+    """Returns in each fork, with what it is to do, and in this process when there is nothing more to do: None."""
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(asked, LARGEST, 2)
+        if not request:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: OpenBLAS expects them
+            pid = os.fork()
+        if pid == 0:
+            asked.close()
+            for stream, descriptor in enumerate(descriptors, start=1):
+                os.dup2(descriptor, stream)
+                os.close(descriptor)
+            found: dict[str, Any] = json.loads(request)
+            return found
+        for descriptor in descriptors:
+            os.close(descriptor)
+        asked.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+
+
+if __name__ == "__main__":
+    _import_libraries()
+    gc.freeze()  # or the first collection of a fork would copy all that is there
+    command = _next_command(socket.socket(fileno=int(sys.argv[1])))
+    if command is not None:
+        os.environ.clear()
+        os.environ.update(command["env"])
+        os.chdir(command["cwd"])
+        sys.path[0] = command["cwd"]  # as `python -m` has it
+        sys.argv = ["purerec", *command["args"]]
+        runpy.run_module("purerec.cli", run_name="__main__", alter_sys=True)
