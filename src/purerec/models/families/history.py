@@ -3,8 +3,8 @@
     score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
 
 S is scaled so that its part spreads `weight` times as far over the items as phi does. The best weight differs much
-between logs, from a tenth where embeddings do well to more than one where they do not. So it is chosen: some pairs are
-held out of the first epochs, and the weight that ranks them best is taken. The last epochs have all pairs.
+between logs, from a twentieth where embeddings do well to more than one where they do not. So it is chosen: some
+pairs are held out of the first epochs, and the weight that ranks them best is taken. The last epochs have all pairs.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
 from purerec.types import F32, I64, State
 
-WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 USUAL_WEIGHT = 0.2
 """Where there is too little to choose by"""
-_METRIC = parse("NDCG@20")
-_PEOPLE = 0.1
-"""Share of people who have pairs held out; together these are a hundredth of all, which the fit hardly misses"""
-_MOST_PEOPLE = 1_500
+_METRIC = parse("NDCG@100")
+"""Not only of the first places: the more pairs count, the less is left to chance."""
+_PEOPLE = 0.2
+"""Share of people who have pairs held out; together these are a fiftieth of all, which the fit hardly misses"""
+_MOST_PEOPLE = 3_000
 _FEWEST_PEOPLE = 50
 _FEWEST_OWN = 5
 _HELD_OUT = 0.1
