@@ -1,0 +1,230 @@
+"""The history's part of PURE's score: what it is, how its weight is chosen, and that all answers know of it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import purerec as pr
+from purerec.data.interactions import Csr
+from purerec.engines.closed_form import fit_item_weights, mean_diagonal
+from purerec.models.families.history import USUAL_WEIGHT, WEIGHTS, HeldOutGame, best_weight, hold_out, scaled
+from purerec.ranking.scorers import Factors
+from purerec.training.run import Run
+
+QUICK = {"epochs": 8, "pretrain_epochs": 6, "dim": 4}
+
+
+@pytest.fixture(scope="module")
+def world():
+    return pr.make_world(users=400, items=80, prior=0.2, interactions=6000, seed=1).observed
+
+
+@pytest.fixture(scope="module")
+def model(world):
+    return pr.PURE(**QUICK).fit(world, seed=0)
+
+
+def own_scores(model):
+    return model.score(np.arange(len(model.users)))
+
+
+# ---------------------------------------------------------------------- the score
+
+
+def test_the_score_is_the_embeddings_part_and_the_sum_of_weights_from_own_items(world):
+    both = pr.PURE(**QUICK, history_weight=0.5).fit(world, seed=0)
+    free = pr.PURE(**QUICK, users="free").fit(world, seed=0)
+    x = world.positives.to_scipy().toarray()
+    expected = x @ np.stack([both._history.row(item) for item in range(world.n_items)])
+    np.testing.assert_allclose(own_scores(both) - own_scores(free), expected, atol=2e-5)
+    assert free.factors() is not None
+    assert both.factors() is None
+
+
+def test_the_weights_between_items_are_the_closed_form_up_to_their_scale(world):
+    model = pr.PURE(**QUICK, history_weight=0.5, history_regularization=3, item_power=0.3).fit(world, seed=0)
+    x, scale = world.positives.to_scipy().toarray().astype(float), world.positives.item_counts**-0.3
+    gram = (x * scale).T @ (x * scale)
+    inverse = np.linalg.inv(gram + 3 * np.diag(gram).mean() * np.eye(world.n_items))
+    closed = -inverse / np.diag(inverse)
+    np.fill_diagonal(closed, 0)
+    closed = scale[:, None] * closed / scale
+    found = np.stack([model._history.row(item) for item in range(world.n_items)])
+    ratio = found.std() / closed.std()
+    np.testing.assert_allclose(found, ratio * closed, atol=1e-3 * found.std())
+
+
+@pytest.mark.parametrize("weight", [0.1, 1.0])
+def test_the_weight_is_how_far_the_part_spreads_beside_the_other(world, weight):
+    model = pr.PURE(**QUICK, history_weight=weight).fit(world, seed=0)
+    some = np.flatnonzero(world.positives.counts)
+    of_history = model._history.scores(world.positives, some)
+    of_embeddings = own_scores(model)[some] - of_history
+    assert of_history.std(axis=1).mean() == pytest.approx(weight * of_embeddings.std(axis=1).mean(), rel=0.1)
+
+
+def test_few_neighbors_leave_most_weights_zero(world):
+    model = pr.PURE(**QUICK, neighbors=3, history_weight=0.5).fit(world, seed=0)
+    columns = np.stack([model._history.row(item) for item in range(world.n_items)]).T
+    assert (np.count_nonzero(columns, axis=1) <= 3).all()
+    assert np.count_nonzero(columns) > world.n_items
+
+
+def test_a_network_or_the_papers_form_has_no_history(world):
+    pytest.importorskip("torch")
+    assert pr.PURE(epochs=1, pretrain_epochs=0, dim=2, scorer="mlp").fit(world)._history is None
+    paper = pr.PURE.paper("ml-100k", epochs=2, pretrain_epochs=1).fit(world)
+    assert paper._history is None
+    assert paper.factors() is not None
+
+
+# ---------------------------------------------------------------------- new people, reasons, neighbours
+
+
+def test_a_new_person_is_scored_by_both_parts(world, model):
+    own = world.positives.row(int(np.argmax(world.positives.counts)))
+    parts = model._vector_part()
+    expected = parts.items @ model.fold_in(own) + parts.item_bias + model._history.of_history(own)
+    np.testing.assert_allclose(model.score_history(own), expected, rtol=1e-4, atol=1e-4)
+    # Known people's lists and those of their history as strangers agree for the most part.
+    listed = [set(model.top_for_users(np.array([u]), 10).items[0].tolist()) for u in range(50)]
+    folded = [set(model.top_for_history(world.positives.row(u), 10).items[0].tolist()) for u in range(50)]
+    shared = [len(a & b) for a, b in zip(listed, folded, strict=True) if a]
+    assert np.mean(shared) > 7
+
+
+def test_similar_items_are_those_with_the_largest_weights(model):
+    row = model._history.row(3).copy()
+    row[3] = -np.inf
+    assert model.top_similar(3, 5).items[0].tolist() == np.argsort(-row, kind="stable")[:5].tolist()
+
+
+# ---------------------------------------------------------------------- storing, growing, resuming
+
+
+def test_a_folder_keeps_the_history_and_its_weight(model, tmp_path):
+    loaded = pr.load_model(model.save(tmp_path / "m"))
+    np.testing.assert_array_equal(own_scores(loaded), own_scores(model))
+    assert loaded._history_weight == pytest.approx(model._history_weight)
+    assert json.loads((tmp_path / "m" / "manifest.json").read_text())["history_weight"] == model._history_weight
+
+
+def test_sparse_weights_come_back_too(world, tmp_path):
+    model = pr.PURE(**QUICK, neighbors=5, history_weight=0.5).fit(world, seed=0)
+    loaded = pr.load_model(model.save(tmp_path / "m"))
+    np.testing.assert_array_equal(own_scores(loaded), own_scores(model))
+
+
+def test_settings_of_an_earlier_version_mean_free_embeddings_and_the_printed_risk():
+    old = {"dim": 4, "prior": 1e-4}
+    assert pr.PURE._upgraded(old) == {"users": "free", "stratified": False, **old}
+    assert pr.PUGMF._upgraded(old) == {"stratified": False, **old}
+    assert pr.GMF._upgraded(old) == old
+    new = pr.PURE(**QUICK).config.model_dump()
+    assert pr.PURE._upgraded(new) == new
+
+
+def test_an_update_keeps_the_weight_and_learns_the_new_history(world, model, tmp_path):
+    loaded = pr.load_model(model.save(tmp_path / "m"))
+    user = int(np.argmin(world.positives.counts))
+    new = np.setdiff1d(np.arange(world.n_items), world.positives.row(user))[:10]
+    ids = world.items.take(new.astype(np.int32))
+    loaded.update(pr.Interactions.from_columns([world.users[user]] * len(new), ids), seed=0)
+    assert loaded._history_weight == pytest.approx(model._history_weight)
+    size = mean_diagonal(loaded.seen, 0.0, 0.2)
+    whole = fit_item_weights(loaded.seen, regularization=10 * size, item_power=0.2, memory_mb=100)
+    found, expected = loaded._history.row(5), whole.row(5)
+    np.testing.assert_allclose(found / found.std(), expected / expected.std(), atol=1e-3)
+
+
+@pytest.mark.parametrize("stop", [3, 7])
+def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_weight_is_chosen(world, model, stop, tmp_path):
+    run = Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=stop)
+    pr.PURE(**QUICK).fit(world, seed=0, run=run)
+    resumed = pr.PURE(**QUICK).fit(world, seed=0, run=Run(checkpoint=tmp_path / "c", resume=True))
+    assert resumed._history_weight == model._history_weight
+    np.testing.assert_array_equal(own_scores(resumed), own_scores(model))
+
+
+# ---------------------------------------------------------------------- the choice of the weight
+
+
+def test_what_is_held_out(world):
+    kept, asked = hold_out(world.positives, 3)
+    assert kept.overlap(asked) == 0
+    assert len(kept) + len(asked) == len(world.positives)
+    people = np.flatnonzero(asked.counts)
+    assert (world.positives.counts[people] >= 5).all()
+    assert len(people) == round(0.2 * np.count_nonzero(world.positives.counts >= 5))
+    wanted = np.maximum(1, np.round(0.1 * world.positives.counts[people]))
+    assert asked.counts[people].tolist() == wanted.tolist()
+    again, _ = hold_out(world.positives, 3)
+    other, _ = hold_out(world.positives, 4)
+    np.testing.assert_array_equal(kept.indices, again.indices)
+    assert not np.array_equal(kept.indices, other.indices)
+
+
+def test_too_few_people_to_choose_by():
+    few = pr.make_world(users=60, items=40, prior=0.4, interactions=700, seed=0).observed
+    assert hold_out(few.positives, 0) is None
+    assert pr.PURE(**QUICK).fit(few, seed=0)._history_weight == USUAL_WEIGHT
+
+
+def test_the_weight_goes_to_the_part_that_ranks_better():
+    """Items in pairs that are liked together, and people who differ in nothing else."""
+    rng = np.random.default_rng(0)
+    users, items = 400, 120
+    first = np.array([rng.choice(items // 2, 8, replace=False) for _ in range(users)])
+    liked = np.sort(np.concatenate([2 * first, 2 * first + 1], axis=1), axis=1)
+    positives = Csr.of(np.repeat(np.arange(users), 16), liked.ravel(), (users, items))
+    kept, asked = hold_out(positives, 0)
+    history = fit_item_weights(kept, regularization=20.0, memory_mb=100)
+    noise = rng.normal(size=(users + items, 6)).astype(np.float32)
+    assert best_weight(history, Factors(noise[:users], noise[users:]), kept, asked) == max(WEIGHTS)
+    # Embeddings that know the pairs, and weights that know nothing.
+    knowing = np.repeat(np.eye(items // 2, dtype=np.float32), 2, axis=0)
+    people = np.zeros((users, items // 2), dtype=np.float32)
+    np.put_along_axis(people, first, 1, axis=1)
+    shuffled = Csr.of(positives.users, rng.permutation(items)[kept_items(positives, rng)], (users, items))
+    useless = fit_item_weights(shuffled, regularization=1.0, memory_mb=100)
+    assert best_weight(useless, Factors(people, knowing), kept, asked) <= USUAL_WEIGHT
+
+
+def kept_items(positives, rng):
+    return rng.permutation(positives.indices)
+
+
+def test_scaled_weights_of_a_person_who_differs_in_nothing():
+    """No spread at all: nothing to scale."""
+    empty = Csr.of([0, 1], [0, 1], (3, 4))
+    history = fit_item_weights(empty, regularization=1.0, memory_mb=100)
+    flat = Factors(np.zeros((3, 2), np.float32), np.ones((4, 2), np.float32))
+    assert np.isfinite(scaled(history, flat, empty, 0.5).row(0)).all()
+
+
+def test_the_held_out_pairs_come_back_for_the_game(world, monkeypatch):
+    seen = []
+    real = HeldOutGame.have_all
+
+    def watched(self, weight):
+        before = len(self.positives)
+        real(self, weight)
+        seen.append((before, len(self.positives)))
+
+    monkeypatch.setattr(HeldOutGame, "have_all", watched)
+    pr.PURE(**QUICK).fit(world, seed=0)
+    kept, _ = hold_out(world.positives, 0)
+    assert seen == [(len(kept), len(world.positives))]
+
+
+def test_the_weight_is_only_chosen_where_there_is_pre_training(world):
+    start = pr.PUGMF(epochs=2, dim=4).fit(world)
+    for model in (
+        pr.PURE(epochs=4, pretrain_epochs=0, dim=4).fit(world),
+        pr.PURE(**QUICK).fit(world, pretrained=start),
+    ):
+        assert model._history_weight == USUAL_WEIGHT
+    assert pr.PURE(**QUICK, history_weight=0.7).fit(world)._history_weight == 0.7
