@@ -119,9 +119,9 @@ def test_a_small_file_that_unpacks_to_more_than_memory(tmp_path, monkeypatch):
     "encoding", ["zip", "rot13", "base64", "hex", "bz2", "klingon", "", "undefined", "a\0b", "\udcff"]
 )
 def test_encodings_that_are_none_of_text(tmp_path, encoding):
-    with pytest.raises(ReadError, match="no encoding of text"):
+    with pytest.raises(ReadError, match="not a text encoding"):
         read(write(tmp_path, "a.csv", GOOD), encoding=encoding)
-    with pytest.raises(ReadError, match="no encoding of text"):
+    with pytest.raises(ReadError, match="not a text encoding"):
         read_labels(write(tmp_path, "t.csv", "item,title\n1,a\n"), encoding=encoding)
 
 

