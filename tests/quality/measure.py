@@ -22,7 +22,14 @@ METRIC = "NDCG@10"
 CASES: dict[str, dict[str, Any]] = {
     **{name: {} for name in REGISTRY},
     # Fakes this heavy make the generators matter; by default they move the metric by less than a seed does.
-    "pure, heavy fakes": {"fake_weight": 1.0},
+    "pure, heavy fakes": {
+        "fake_weight": 1.0,
+        "fake_ratio": 0.25,
+        "generator_epochs": 0.2,
+        "constraint": "recolour",
+        "pretrain_epochs": 20,
+        "users": "free",
+    },
 }
 """Settings beside the defaults."""
 

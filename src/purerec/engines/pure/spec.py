@@ -9,8 +9,8 @@ per batch, the normalised objective
     risk = -mean_P phi + own * mean_P softplus(phi) + unlabeled * mean_U softplus(phi)
 
 with the weights `own` and `unlabeled` of `purerec.paper.risks.LogisticRisk`: PN, PU as printed, or PU with the
-stratum of observed pairs. nnpu: while  unlabeled * mean_U softplus(phi) >= (1 - own) * mean_P softplus(phi);  else the
-step descends on minus that difference (Kiryo et al. 2017, beta = 0, gamma = 1), fakes and regularization unchanged.
+stratum of observed pairs. nnpu: while  unlabeled * mean_U softplus(phi) >= (1 - own) * mean_P softplus(phi);  else
+the step descends on minus that difference (Kiryo et al. 2017, beta = 0, gamma = 1), fakes and L2 unchanged.
 
 Division by the prior keeps gradients of order one, so that Adam's epsilon stays small against them.
 
