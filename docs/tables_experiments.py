@@ -108,6 +108,54 @@ def defaults() -> str:
     return in_brief("defaults")
 
 
+_EVERYWHERE = {
+    "defaults": ("ML-100k", "P@5"),
+    "defaults-ml-1m": ("ML-1M", "NDCG@10"),
+    "defaults-yelp": ("Yelp", "NDCG@10"),
+    "defaults-gowalla": ("Gowalla", "Recall@20"),
+}
+
+
+@table
+def everywhere() -> str:
+    """What the quick models reach with their defaults on four data sets, each in the metric it is tested in."""
+    found = {name: result(name) for name in _EVERYWHERE}
+    models = list(found["defaults-ml-1m"]["models"])
+    rows = []
+    for model in models:
+        cells = []
+        for name, (_, metric) in _EVERYWHERE.items():
+            runs = found[name]["models"].get(model)
+            if runs is None:
+                cells.append("")
+                continue
+            verdicts = {t["model"]: t["verdict"] for t in found[name]["tests"]}
+            values = [run["metrics"][metric] for run in runs]
+            shown = [own for other, own in found[name]["models"].items() if other in models]
+            best = max(mean(run["metrics"][metric] for run in own) for own in shown)
+            text = short(mean(values))
+            text = f"**{text}**" if mean(values) == best else text
+            spread = f" ± {short(stdev(values))}" if len(values) > 1 and stdev(values) > 0 else ""
+            cells.append(text + spread + {"better": " ▲", "worse": " ▼"}.get(verdicts.get(model, ""), ""))
+        rows.append([model, *cells])
+    heads = [f"{data}, {metric}" for data, metric in _EVERYWHERE.values()]
+    note = "▲ and ▼: better and worse than pure (paired by user, Holm over all models of the comparison, p < 0.05)."
+    return markdown(["", *heads], rows) + f"\n\n{note}"
+
+
+@table
+def gowalla_beside_published() -> str:
+    """Ours beside what others have published for the same split."""
+    found = result("defaults-gowalla")
+    rows = [
+        [model, *(short(mean(run["metrics"][m] for run in runs)) for m in ("Recall@20", "NDCG@20")), "", ""]
+        for model, runs in found["models"].items()
+    ]
+    published = tomllib.loads((ROOT / "experiments" / "published.toml").read_text())["gowalla"]
+    rows += [[name, "", "", *map(short, values)] for name, values in published.items()]
+    return markdown(["Gowalla", "Recall@20", "NDCG@20", "published Recall@20", "published NDCG@20"], rows)
+
+
 def in_brief(name: str) -> str:
     """One line a model: four metrics, the paper's beside ours, time and memory."""
     found = result(name)

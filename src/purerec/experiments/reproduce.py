@@ -15,12 +15,14 @@ from purerec.data.splits import split
 from purerec.errors import ConfigError, PurerecError
 from purerec.experiments.exposure import on_biased_worlds
 from purerec.experiments.fold_in import folding_quality
+from purerec.experiments.leave_one_out import leave_one_out
 from purerec.experiments.plans import plan_of
 from purerec.experiments.run import RunStore, compare_models
 from purerec.experiments.specs import (
     ComparisonSpec,
     ExposureSpec,
     FoldingSpec,
+    LeaveOneOutSpec,
     UpdatingSpec,
     ValidationSpec,
     read_experiment,
@@ -31,11 +33,13 @@ from purerec.paper.printed import folder
 from purerec.tuning.settings_file import check_searched, tuned_file
 
 Tell = Callable[[str], None]
+_NO_EXPERIMENTS = ("paper", "published")
+"""Files beside the experiments that hold numbers of other people"""
 
 
 def names() -> list[str]:
     """The names of all experiments."""
-    return sorted(path.stem for path in folder().glob("*.toml") if path.stem != "paper")
+    return sorted(path.stem for path in folder().glob("*.toml") if path.stem not in _NO_EXPERIMENTS)
 
 
 def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, tell: Tell = print) -> dict[str, Any]:
@@ -58,6 +62,8 @@ def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, 
             return head | on_biased_worlds(spec, seeds, tell)
         case FoldingSpec():
             return head | folding_quality(spec, seeds, tell)
+        case LeaveOneOutSpec():
+            return head | leave_one_out(spec, seeds, tell)
         case UpdatingSpec():
             return head | updating_quality(spec, seeds, tell)
 

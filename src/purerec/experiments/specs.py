@@ -135,7 +135,27 @@ class UpdatingSpec(Experiment):
     models: list[Line]
 
 
-AnyExperiment = ComparisonSpec | ValidationSpec | ExposureSpec | FoldingSpec | UpdatingSpec
+class LogSpec(SpecTable):
+    """A log that settings are tried on."""
+
+    name: str
+    data: str
+    positives_each: Count | None = None
+    """Thin the train part to this many positives a person."""
+    seeds: Count = 5
+    """At most so many, where a fit takes long."""
+
+
+class LeaveOneOutSpec(Experiment):
+    """Whether settings that are chosen on other logs hold on the one that is left out."""
+
+    kind: Literal["leave_one_out"]
+    data: list[LogSpec] = Field(min_length=2)
+    models: dict[str, list[dict[str, Any]]]
+    """For each model, changes of its defaults."""
+
+
+AnyExperiment = ComparisonSpec | ValidationSpec | ExposureSpec | FoldingSpec | UpdatingSpec | LeaveOneOutSpec
 _KINDS: dict[str, type[AnyExperiment]] = {
     str(get_args(kind.model_fields["kind"].annotation)[0]): kind for kind in get_args(AnyExperiment)
 }

@@ -65,6 +65,12 @@ def vectors(model: Recommender) -> tuple[F32, F32]:
     model._need_fit()
     parts = model.factors()
     if parts is None:
+        if model._history_part() is not None:
+            raise ConfigError(
+                f"{model.name} has no vectors: it scores by a person's items, too, not only by a dot product",
+                f"fit it with users='free', or use one of {', '.join(WITH_VECTORS)}",
+                command=f"fit it with --set users=free, or use one of {', '.join(WITH_VECTORS)}",
+            )
         why = "with these settings " if model.name in WITH_VECTORS else ""
         raise ConfigError(
             f"{model.name} {why}has no vectors: its score is no dot product; models that have them are "

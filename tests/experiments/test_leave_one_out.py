@@ -1,0 +1,55 @@
+"""Choosing on all logs but one, and what that costs on the one."""
+
+from __future__ import annotations
+
+import pytest
+
+from purerec.experiments.leave_one_out import _choice, _said, leave_one_out
+from purerec.experiments.specs import LeaveOneOutSpec
+
+VALUES = {
+    "a": {"defaults": 0.5, "x": 1.0, "y": 0.4},
+    "b": {"defaults": 0.18, "x": 0.2, "y": 0.1},
+    "c": {"defaults": 0.9, "x": 0.3, "y": 1.0},
+}
+
+
+def test_the_choice_of_the_others_and_its_regret() -> None:
+    # b and c: defaults .9 + .9, x 1 + .3, y .5 + 1
+    assert _choice(VALUES, "a") == {
+        "chosen": "defaults",
+        "best": "x",
+        "regret": pytest.approx(0.5),
+        "regret_of_defaults": pytest.approx(0.5),
+    }
+    # a and b: x is best on both
+    found = _choice(VALUES, "c")
+    assert (found["chosen"], found["best"]) == ("x", "y")
+    assert found["regret"] == pytest.approx(0.7)
+    assert found["regret_of_defaults"] == pytest.approx(0.1)
+
+
+def test_candidates_are_called_by_what_they_change() -> None:
+    assert _said({"alpha": 0.5, "nu": 1}) == "alpha 0.5, nu 1"
+
+
+def test_it_runs_on_real_data(ml_100k) -> None:
+    spec = LeaveOneOutSpec(
+        title="t",
+        kind="leave_one_out",
+        seeds=2,
+        metric="NDCG@10",
+        data=[
+            {"name": "all", "data": "ml-100k", "seeds": 1},
+            {"name": "few", "data": "ml-100k", "positives_each": 5},
+        ],
+        models={"ease": [{"regularization": 1.0}, {"regularization": 1e5}], "itempop": []},
+    )
+    told: list[str] = []
+    found = leave_one_out(spec, 2, told.append)
+    assert len(told) == 4
+    of_ease = found["values"]["ease"]
+    assert set(of_ease["all"]) == {"defaults", "regularization 1.0", "regularization 100000.0"}
+    assert of_ease["all"]["defaults"] > of_ease["all"]["regularization 1.0"]
+    assert of_ease["few"] != of_ease["all"]
+    assert found["left_out"]["itempop"]["all"]["regret"] == 0
