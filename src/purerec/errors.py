@@ -19,7 +19,6 @@ remedy is another there than in Python, an error has both: DataError(fact, "use 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -87,6 +86,8 @@ class MissingExtraError(PurerecError, ImportError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The remedy for a name that is not known: the nearest one that is, or all of them."""
+    import difflib  # not needed to import purerec
+
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]}?" if near else f"choose from {', '.join(names) or 'none'}"
