@@ -55,6 +55,14 @@ def test_dot_products_are_the_scores_up_to_a_constant_per_user(name, tmp_path):
     assert items["id"].to_list() == model.items.ids.to_list()
 
 
+def test_pure_has_vectors_without_the_history_and_says_so(tmp_path):
+    board = checkerboard()
+    with pytest.raises(ConfigError, match="fit it with users='free'"):
+        export_vectors(make_model("pure").fit(board, seed=0), tmp_path / "v")
+    assert not (tmp_path / "v").exists()
+    export_vectors(make_model("pure", users="free").fit(board, seed=0), tmp_path / "v")
+
+
 def test_files_have_ids_labels_and_lists_of_one_size(bpr, tmp_path):
     found = export_vectors(bpr, tmp_path / "v")
     items, users = (
@@ -105,7 +113,7 @@ def test_a_failed_export_leaves_the_old_one(bpr, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in WITH_VECTORS])
 def test_models_without_vectors_say_which_have_them(name):
     model = make_model(name).fit(checkerboard(), seed=0)
-    with pytest.raises(ConfigError, match=f"{name} has no vectors: .*pugmf, pure"):
+    with pytest.raises(ConfigError, match=f"{name} has no vectors: .*gmf, pugmf"):
         vectors(model)
 
 

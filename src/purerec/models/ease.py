@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from purerec.data.interactions import Interactions
+from purerec.data.interactions import Csr, Interactions
 from purerec.engines.closed_form import ItemWeights, fit_item_weights
 from purerec.models.contract.checks import need_positives
 from purerec.models.contract.config import Config
@@ -71,10 +71,17 @@ class EASE(Recommender):
             regularization=config.regularization,
             user_power=config.user_power,
             item_power=config.item_power,
-            neighbors=config.neighbors or (None if train.n_items <= _MOST_DENSE else _NEIGHBORS),
+            neighbors=self._neighbors(train.n_items),
             memory_mb=config.memory_mb,
             name=self.name,
         )
+
+    def _neighbors(self, n_items: int) -> int:
+        usual = n_items if n_items <= _MOST_DENSE else _NEIGHBORS
+        return self.config.neighbors or usual
+
+    def resolved(self, positives: Csr) -> dict[str, int | float]:
+        return {} if self.config.neighbors is not None else {"neighbors": self._neighbors(positives.shape[1])}
 
     def _score(self, user_idx: I64) -> F32:
         scores = self._weights.scores(self.seen, user_idx)

@@ -214,17 +214,27 @@ class PURE(PUGMF):
         super()._train(fitting, log, valid, seed, run)
 
     def _fit_history(self, positives: Csr) -> ItemWeights:
-        config, n_items = self.config, positives.shape[1]
-        n = _NEIGHBORS if config.neighbors is None and n_items > _MOST_ITEMS else config.neighbors
+        config = self.config
         size = mean_diagonal(positives, 0.0, config.item_power)
         return fit_item_weights(
             positives,
             regularization=config.history_regularization * size,
             item_power=config.item_power,
-            neighbors=n,
+            neighbors=self._neighbors(positives.shape[1]),
             memory_mb=math.inf,
             name=self.name,
         )
+
+    def _neighbors(self, n_items: int) -> int:
+        usual = n_items if n_items <= _MOST_ITEMS else _NEIGHBORS
+        return self.config.neighbors or usual
+
+    def resolved(self, positives: Csr) -> dict[str, int | float]:
+        found = super().resolved(positives)
+        if self._history_weight is not None:
+            own = {"history_weight": self._history_weight, "neighbors": self._neighbors(positives.shape[1])}
+            found |= {name: value for name, value in own.items() if getattr(self.config, name) is None}
+        return found
 
     def _choose_weight(self, game: HeldOutGame) -> float:
         """By the pairs that neither the embeddings nor these weights between items have seen."""
@@ -259,9 +269,6 @@ class PURE(PUGMF):
 
     def _item_weights(self, item_idx: int) -> F32 | None:
         return None if self._history is None else self._history.row(item_idx)
-
-    def _facts(self) -> dict[str, Any]:
-        return super()._facts() | ({} if self._history_weight is None else {"history_weight": self._history_weight})
 
     def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
         of_history = {name: array for name, array in state.items() if name.startswith(_HISTORY)}

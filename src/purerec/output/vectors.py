@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 WITH_VECTORS = (
     "itempop", "coclustering", "svd", "nmf", "pmf", "ials", "bpr", "lambdafm", "graphgan", "irgan", "cfgan",
-    "multvae", "gmf", "pugmf", "pure",
+    "multvae", "gmf", "pugmf",
 )  # fmt: skip
 """Models whose score is a dot product, at least with their default settings"""
 

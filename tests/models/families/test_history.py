@@ -109,7 +109,9 @@ def test_a_folder_keeps_the_history_and_its_weight(model, tmp_path):
     loaded = pr.load_model(model.save(tmp_path / "m"))
     np.testing.assert_array_equal(own_scores(loaded), own_scores(model))
     assert loaded._history_weight == pytest.approx(model._history_weight)
-    assert json.loads((tmp_path / "m" / "manifest.json").read_text())["history_weight"] == model._history_weight
+    facts = json.loads((tmp_path / "m" / "manifest.json").read_text())["fitted_on"]
+    assert facts["resolved"]["history_weight"] == model._history_weight
+    assert facts["resolved"]["neighbors"] == len(model.items)
 
 
 def test_sparse_weights_come_back_too(world, tmp_path):
