@@ -32,7 +32,7 @@ def test_what_is_written_is_read_again():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"method": "random"}, "made: method='random' should be 'official', 'ratio'"),
+        ({"method": "random"}, "made: method='random' should be 'official', 'given', 'ratio'"),
         ({"parameters": {"tset": 0.2}}, "made: parameters.tset=0.2 extra inputs"),
         ({"rows": "ten"}, "made: rows='ten' should be a valid integer"),
         ({"sed": 0}, "made: sed=0"),

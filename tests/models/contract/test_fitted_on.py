@@ -96,7 +96,7 @@ def test_every_setting_that_follows_from_the_data_is_kept_and_shown(name, board,
         assert shown[key] == f"{value:.4g} (by default)"
         assert f"<tr><th>{key}</th><td>{value:.4g} (by default)</td></tr>" in fit_report(model)
     if "dim" in resolved:
-        assert model.factors().users.shape[1] == resolved["dim"]
+        assert model._vector_part().users.shape[1] == resolved["dim"]
 
 
 @every_model
@@ -127,4 +127,4 @@ def test_an_update_keeps_the_width_and_says_so(name):
     assert model.fitted_on.resolved["dim"] == 5
     model.update(log.subset(log.user_idx >= 190).compact())
     assert model.fitted_on.users == 230
-    assert model.fitted_on.resolved["dim"] == 5 == model.factors().users.shape[1]
+    assert model.fitted_on.resolved["dim"] == 5 == model._vector_part().users.shape[1]
