@@ -156,6 +156,20 @@ def gowalla_beside_published() -> str:
     return markdown(["Gowalla", "Recall@20", "NDCG@20", "published Recall@20", "published NDCG@20"], rows)
 
 
+@table
+def leave_one_out() -> str:
+    """What is chosen without a log, and what that costs on it."""
+    found = result("leave-one-out")
+    rows = []
+    for model, values in found["values"].items():
+        for log, own in values.items():
+            choice = found["left_out"][model][log]
+            cells = [short(own["defaults"]), choice["chosen"], f"{choice['regret']:.1%}", choice["best"]]
+            rows.append([f"{model}, {log}", *cells, f"{choice['regret_of_defaults']:.1%}"])
+    heads = ["", "defaults", "chosen by the others", "its regret", "best here", "regret of the defaults"]
+    return markdown(heads, rows)
+
+
 def in_brief(name: str) -> str:
     """One line a model: four metrics, the paper's beside ours, time and memory."""
     found = result(name)
