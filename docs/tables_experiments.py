@@ -146,10 +146,10 @@ def everywhere() -> str:
 @table
 def gowalla_beside_published() -> str:
     """Ours beside what others have published for the same split."""
-    found = result("defaults-gowalla")
+    found = result("defaults-gowalla")["models"] | result("gowalla-before")["models"]
     rows = [
         [model, *(short(mean(run["metrics"][m] for run in runs)) for m in ("Recall@20", "NDCG@20")), "", ""]
-        for model, runs in found["models"].items()
+        for model, runs in found.items()
     ]
     published = tomllib.loads((ROOT / "experiments" / "published.toml").read_text())["gowalla"]
     rows += [[name, "", "", *map(short, values)] for name, values in published.items()]
