@@ -1,8 +1,9 @@
 """What trains: one folder or file for each family of kernels.
 
     pure/       the game of PURE, PU-GMF and GMF: `spec` says what it means, `cpu` and `torch` play it
+    closed_form/    weights between items, of EASE
     foldin/     the vector of a person who was not in training
     bpr, irgan, graphgan, cfgan, multvae    kernels and networks of single methods
     row_adam, columns    what the networks share
 
-May import what is above it: errors to sampling, and storage for its errors."""
+May import what is above it: errors to training."""
