@@ -24,6 +24,7 @@ from purerec.storage.manifests import manifest_digest
 SETTINGS = {
     "pure": [{}, {"scorer": "gmf"}, {"scorer": "bilinear"}, {"scorer": "mlp"}],
     "cfgan": [{}, {"based": "user"}],
+    "ease": [{}, {"neighbors": 3}],
 }
 
 

@@ -5,10 +5,12 @@ import pytest
 
 import purerec as pr
 from purerec import memory
-from purerec.engines.closed_form import dense
-from purerec.errors import ConfigError, DataError
+from purerec.engines.closed_form import DenseWeights, SparseWeights, dense
+from purerec.errors import ConfigError, DataError, StoreError
 from purerec.memory import Peak
+from purerec.models import ease
 from purerec.models.ease import EASE
+from purerec.storage import HEAD, read_folder, write_folder
 
 
 def log(seed=0, n=400, users=40, items=25):
@@ -128,3 +130,79 @@ def test_data_without_positives_is_refused_in_words():
     data = pr.Interactions.from_columns([0, 1], [0, 1], rating=[1, 2], positive_rating=4)
     with pytest.raises(DataError, match="lower the rating"):
         EASE().fit(data)
+
+
+# ---------------------------------------------------------------------- few neighbours
+
+
+def test_only_so_many_items_have_a_weight_for_another():
+    model = EASE(neighbors=4, regularization=3).fit(log())
+    assert np.count_nonzero([model._weights.row(j) for j in range(25)], axis=0).max() == 4
+
+
+def test_a_large_catalogue_has_neighborhoods_unless_told_otherwise(monkeypatch):
+    data = log()
+    monkeypatch.setattr(ease, "_MOST_DENSE", 24)
+    monkeypatch.setattr(ease, "_NEIGHBORS", 7)
+    found, told = EASE(regularization=3).fit(data), EASE(regularization=3, neighbors=7).fit(data)
+    assert isinstance(found._weights, SparseWeights)
+    np.testing.assert_array_equal(found._weights.values, told._weights.values)
+    assert isinstance(EASE(neighbors=24).fit(data)._weights, DenseWeights)
+    monkeypatch.setattr(ease, "_MOST_DENSE", 25)
+    assert isinstance(EASE().fit(data)._weights, DenseWeights)
+
+
+def test_a_large_catalogue_is_refused_only_with_too_many_neighbors():
+    n = 20_000
+    data = pr.Interactions.from_columns(np.arange(3 * n) // 3, np.arange(3 * n) // 2 % n)
+    assert EASE(memory_mb=100).fit(data).recommend([0], k=1).height == 1
+    with pytest.raises(DataError, match=r"ease needs 1,9\d\d MB for 20,000 items, .*set neighbors=200"):
+        EASE(neighbors=n, memory_mb=100).fit(data)
+
+
+@pytest.mark.parametrize("neighbors", [None, 5])
+def test_powers_let_the_many_count_less(neighbors):
+    data, regularization = log(), 2.0
+    x = zeros_and_ones(data)
+    n_user, n_item = x.sum(axis=1), x.sum(axis=0)
+    w = x * n_user[:, None] ** -0.5 * n_item**-0.25
+    model = EASE(regularization=regularization, user_power=0.5, item_power=0.25, neighbors=neighbors).fit(data)
+    found = np.array([model._weights.row(j) for j in range(25)])
+    b = found * n_item[:, None] ** 0.25 * n_item**-0.25
+    slope = -w.T @ (w - w @ b) + regularization * b
+    assert np.abs(slope[b != 0]).max() < 1e-4
+
+
+@pytest.mark.parametrize("settings", [{}, {"neighbors": 6}])
+def test_there_and_back(settings, tmp_path):
+    data = log()
+    model = EASE(**settings).fit(data)
+    model.save(tmp_path / "m")
+    again = pr.load_model(tmp_path / "m")
+    np.testing.assert_array_equal(again.score(np.arange(data.n_users)), model.score(np.arange(data.n_users)))
+    assert again.explain(0, 3).because.equals(model.explain(0, 3).because)
+    assert again.similar_items(3).equals(model.similar_items(3))
+
+
+def test_a_folder_from_before_there_were_neighbors(tmp_path, monkeypatch):
+    """All weights, whatever the number of items, and a config without the newer settings."""
+    model = EASE().fit(log())
+    model.save(tmp_path / "m")
+    stored = read_folder(tmp_path / "m", kind="model")
+    facts = {name: value for name, value in stored.manifest.items() if name not in HEAD}
+    facts["config"] = {"regularization": 500.0, "memory_mb": 8192.0}
+    write_folder(tmp_path / "old", kind="model", manifest=facts, tensors=stored.tensors)
+    monkeypatch.setattr(ease, "_MOST_DENSE", 10)
+    again = pr.load_model(tmp_path / "old")
+    np.testing.assert_array_equal(again.score([0, 1]), model.score([0, 1]))
+
+
+def test_a_folder_with_indices_out_of_range_is_refused(tmp_path):
+    EASE(neighbors=6).fit(log()).save(tmp_path / "m")
+    stored = read_folder(tmp_path / "m", kind="model")
+    facts = {name: value for name, value in stored.manifest.items() if name not in HEAD}
+    tensors = {name: array.copy() for name, array in stored.tensors.items()}
+    tensors["model.weight_items"][-1] = 25
+    write_folder(tmp_path / "bad", kind="model", manifest=facts, tensors=tensors)
+    with pytest.raises(StoreError, match="weights has indices"):
+        pr.load_model(tmp_path / "bad")

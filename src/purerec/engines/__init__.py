@@ -6,4 +6,4 @@
     bpr, irgan, graphgan, cfgan, multvae    kernels and networks of single methods
     row_adam, columns    what the networks share
 
-May import what is above it: errors to sampling, and storage for its errors."""
+May import what is above it: errors to training."""

@@ -9,7 +9,7 @@ Zhang, Koren (2022), Revisiting the Performance of iALS on Item Recommendation B
 Made for implicit feedback: every unobserved pair counts as a zero of weight alpha, and none has to be sampled, since
 sum_i q_i q_i' is the same for all users. nu scales the penalty with how often a row occurs, as it would be in SGD.
 An epoch solves a dim x dim system for each user and item by Cholesky: n_p dim^2 + (n_users + n_items) dim^3 / 3
-operations. Use it where EASE has too many items, or as a strong quick start: ten epochs suffice.
+operations. Use it as a strong quick start: ten epochs suffice.
 
 Why not implicit's AlternatingLeastSquares: it has one penalty for all rows (nu = 0), which is what Rendle et al.
 found to hold iALS back (on ML-100k the search here agrees); its default solver is approximate (three steps of

@@ -23,7 +23,7 @@ from purerec.data.interactions import Csr
 from purerec.engines.closed_form.parts import in_parts
 from purerec.jit.decorator import Scalar, intrinsic, kernel
 from purerec.ranking.scorers import constant
-from purerec.types import F32, F64, I32, I64, U64
+from purerec.types import F32, F64, I32, I64, U32, U64
 
 _BIT = np.uint64(1)
 
@@ -84,7 +84,7 @@ class Gram(NamedTuple):
 
     starts: I64
     """(n_items + 1,)"""
-    items: I32
+    items: U32
     """(n_products,) rising in each row"""
     values: F32
     """(n_products,)"""
@@ -118,13 +118,13 @@ def row_lengths(fans: Fans, threads: int) -> RowLengths:
 def gram(fans: Fans, user: F32, item: F32, diagonal: F32, lengths: RowLengths, threads: int) -> Gram:
     """G, from the squares of what users count and from what items do, by rank."""
     n, starts = fans.n_items, starts_of(lengths.kept)
-    items, values = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=np.float32)
+    items, values = np.empty(starts[-1], dtype=np.uint32), np.empty(starts[-1], dtype=np.float32)
 
     def work(first: int, last: int) -> None:
         _fill(first, last, fans, user, item, new_row(n), starts, items, values)
 
     in_parts(n, threads, work)
-    return Gram(starts, constant(items, np.int32), constant(values, np.float32), diagonal)
+    return Gram(starts, constant(items, np.uint32), constant(values, np.float32), diagonal)
 
 
 # ---------------------------------------------------------------------- kernels
@@ -200,7 +200,7 @@ def _count(first: Scalar, last: Scalar, fans: Fans, user: F32, row: Row, found: 
 
 @kernel()
 def _fill(
-    first: Scalar, last: Scalar, fans: Fans, user: F32, item: F32, row: Row, starts: I64, items: I32, values: F32
+    first: Scalar, last: Scalar, fans: Fans, user: F32, item: F32, row: Row, starts: I64, items: U32, values: F32
 ) -> None:
     for i in range(first, last):
         for p in range(add_row(i, i + 1, fans, user, row)):

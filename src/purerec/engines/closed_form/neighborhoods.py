@@ -33,7 +33,7 @@ from purerec.engines.closed_form.gram import (
 from purerec.engines.closed_form.parts import in_parts
 from purerec.jit.decorator import Scalar, kernel
 from purerec.ranking.scorers import constant
-from purerec.types import F32, I32, I64, Mask
+from purerec.types import F32, I32, I64, U32, Mask
 
 
 class Columns(NamedTuple):
@@ -99,8 +99,9 @@ class _Scratch(NamedTuple):
     """What one thread works with."""
 
     row: Row
-    place: I32
-    """(n_items,) the place of an item among the neighbours; 0 for all others"""
+    place: U32
+    """(n_items,) the place of an item among the neighbours; 0 for all others. Not signed, nor are the items of
+    `Gram`: for an index that may be negative the compiler adds the length, which would cost a sixth of all time."""
     chosen: I32
     """(neighbors,) in rising order"""
     values: F32
@@ -112,7 +113,7 @@ class _Scratch(NamedTuple):
 def _new_scratch(n_items: int, widest: int) -> _Scratch:
     return _Scratch(
         new_row(n_items),
-        np.zeros(n_items, dtype=np.int32),
+        np.zeros(n_items, dtype=np.uint32),
         np.empty(widest, dtype=np.int32),
         np.empty(n_items, dtype=np.float32),
         np.empty(scratch_size(widest), dtype=np.float32),
@@ -207,9 +208,9 @@ def _collect(n: Scalar, products: Gram, scratch: _Scratch, width: Scalar) -> Non
     for a in range(n):
         place[chosen[a]] = a
     for a in range(n):
-        row, j = a * width, chosen[a]
+        row, j = np.uint64(a * width), chosen[a]
         for p in range(products.starts[j], products.starts[j + 1]):
             system[row + place[products.items[p]]] = products.values[p]
-        system[row + a] = products.diagonal[j]
+        system[row + np.uint64(a)] = products.diagonal[j]
     for a in range(n):
         place[chosen[a]] = 0
