@@ -23,51 +23,28 @@ game's equilibrium is a constant D.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import Csr, Interactions
-from purerec.engines.closed_form import ItemWeights, fit_item_weights, mean_diagonal
-from purerec.engines.pure.spec import Params
+from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError
 from purerec.models.contract.checks import check_data
-from purerec.models.contract.iterative import Fitting
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorGame
-from purerec.models.families.history import USUAL_WEIGHT, HeldOutGame, best_weight, hold_out, scaled
+from purerec.models.families.history import HeldOutGame
+from purerec.models.families.with_history import HistoryConfig, WithHistory
 from purerec.models.pugmf import PUGMF, PUGMFConfig
-from purerec.ranking.scorers import Factors
-from purerec.storage import Layout, Part, check_layout
+from purerec.storage import Layout, Part
 from purerec.training.history import Measures
 from purerec.training.run import Run
-from purerec.types import F32, I64, State
-
-_MOST_ITEMS = 8_000
-"""Up to so many items all of them may have a weight on each other; the cost grows with the cube of their number."""
-_NEIGHBORS = 200
-_HISTORY = "history."
-"""Before the names of the history's arrays in a folder"""
 
 
-class PUREConfig(PUGMFConfig):
+class PUREConfig(HistoryConfig, PUGMFConfig):
     """Settings of PURE."""
 
-    users: Literal["free", "both"] = "both"
-    """What describes a person. free: an embedding of their own, as in the paper; both: and the items they touched."""
-    history_weight: Annotated[float, Field(ge=0, le=1000)] | None = None
-    """How far the history's part of the scores spreads over the items, beside the embeddings' part. None: chosen by
-    pairs that are held out of the pre-training epochs."""
-    history_regularization: float = Field(default=10.0, gt=0, le=1e6)
-    """L2 of the item-to-item weights, relative to the mean of the diagonal that it is added to."""
-    item_power: float = Field(default=0.2, ge=0, le=1)
-    """Items count in the item-to-item weights by their popularity to minus this power."""
-    neighbors: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Items from which an item may have a weight. None: all, up to 8,000 items; above that 200."""
     epochs: int = Field(default=40, ge=0, le=100_000)
     """Passes over the positives."""
     pretrain_epochs: int = Field(default=30, ge=0, le=100_000)
@@ -100,7 +77,7 @@ class PUREConfig(PUGMFConfig):
 
     search_space: ClassVar[SearchSpace] = {
         **PUGMFConfig.search_space,
-        "history_regularization": Floats(1, 100),
+        **HistoryConfig.search_space,
         "generators": Choices(("item", "user", "both")),
         "fake_weight": Floats(1e-4, 0.3),
         "generator_learning_rate": Floats(0.001, 0.1),
@@ -122,14 +99,12 @@ _PAPER: dict[str, dict[str, Any]] = {
 }
 
 
-class PURE(PUGMF):
+class PURE(WithHistory, PUGMF):
     """The paper's model."""
 
     name: ClassVar[str] = "pure"
     config_class = PUREConfig
     config: PUREConfig
-    _history: ItemWeights | None = None
-    _history_weight: float | None = None
 
     @classmethod
     def paper(cls, data: str = "ml-100k", **changes: Any) -> Self:
@@ -190,108 +165,10 @@ class PURE(PUGMF):
     def _upgraded(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         return super()._upgraded({"users": "free", **settings})
 
-    # ------------------------------------------------------------------ the history
-
-    def _has_history(self) -> bool:
-        """Only with a dot product: for a network there is no way to weigh the two parts against each other."""
-        return self.config.users == "both" and self.config.scorer != "mlp" and self.scorer_module is None
-
-    def _fitting(self, train: Interactions, seed: int, start: Params | None = None) -> DiscriminatorGame:
-        config, positives = self.config, train.positives
-        chooses = self._has_history() and config.history_weight is None
-        if chooses and start is None and 0 < config.pretrain_epochs < config.epochs:
-            parts = hold_out(positives, seed)
-            if parts is not None:
-                return HeldOutGame(self, positives, self._settings(positives), seed, parts)
-        return super()._fitting(train, seed, start)
-
-    def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        self._history = self._history_weight = None
-        if self._has_history():
-            given = self.config.history_weight
-            self._history_weight = USUAL_WEIGHT if given is None else given
-            self._history = self._fit_history(log.positives)
-        super()._train(fitting, log, valid, seed, run)
-
-    def _fit_history(self, positives: Csr) -> ItemWeights:
-        config = self.config
-        size = mean_diagonal(positives, 0.0, config.item_power)
-        return fit_item_weights(
-            positives,
-            regularization=config.history_regularization * size,
-            item_power=config.item_power,
-            neighbors=self._neighbors(positives.shape[1]),
-            memory_mb=math.inf,
-            name=self.name,
-        )
-
-    def _neighbors(self, n_items: int) -> int:
-        usual = n_items if n_items <= _MOST_ITEMS else _NEIGHBORS
-        return self.config.neighbors or usual
-
-    def resolved(self, positives: Csr) -> dict[str, int | float]:
-        found = super().resolved(positives)
-        if self._history_weight is not None:
-            own = {"history_weight": self._history_weight, "neighbors": self._neighbors(positives.shape[1])}
-            found |= {name: value for name, value in own.items() if getattr(self.config, name) is None}
-        return found
-
-    def _choose_weight(self, game: HeldOutGame) -> float:
-        """By the pairs that neither the embeddings nor these weights between items have seen."""
-        self._params = game.parameters()
-        embeddings = self._embeddings()
-        assert embeddings is not None, "only dot products have a history"
-        return best_weight(self._fit_history(game.positives), embeddings, game.positives, game.held_out)
-
-    def _adopt(self, params: State, positives: Csr) -> None:
-        """Scales the history's part to the spread that the embeddings' part has by now."""
-        super()._adopt(params, positives)
-        if self._history is None or self._history_weight is None:
-            return
-        embeddings = self._embeddings()
-        assert embeddings is not None, "only dot products have a history"
-        self._history = scaled(self._history, embeddings, positives, self._history_weight)
-
-    def _vector_part(self) -> Factors | None:
-        return self._embeddings()
-
-    def _history_part(self) -> ItemWeights | None:
-        return self._history
-
-    def factors(self) -> Factors | None:
-        return self._embeddings() if self._history is None else None
-
-    def _score(self, user_idx: I64) -> F32:
-        scores = super()._score(user_idx)
-        if self._history is not None:
-            scores += self._history.scores(self.seen, user_idx)
-        return scores
-
-    def _item_weights(self, item_idx: int) -> F32 | None:
-        return None if self._history is None else self._history.row(item_idx)
-
-    def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
-        of_history = {name: array for name, array in state.items() if name.startswith(_HISTORY)}
-        super()._check_state({name: array for name, array in state.items() if name not in of_history}, sizes)
-        if of_history:
-            own = {name.removeprefix(_HISTORY): array for name, array in of_history.items()}
-            check_layout(own, {**ItemWeights.kind_of(own).layout, "weight": Part((1,))}, sizes)
-
-    def _state(self) -> State:
-        if self._history is None:
-            return super()._state()
-        history = self._history.state() | {"weight": np.array([self._history_weight], dtype=np.float32)}
-        return super()._state() | {f"{_HISTORY}{name}": array for name, array in history.items()}
-
-    def _set_state(self, state: State) -> None:
-        own = {n.removeprefix(_HISTORY): a for n, a in state.items() if n.startswith(_HISTORY)}
-        super()._set_state({n: a for n, a in state.items() if not n.startswith(_HISTORY)})
-        self._history = self._history_weight = None
-        if own:
-            self._history = ItemWeights.from_state(own, len(self.items))
-            self._history_weight = float(own["weight"][0])
-
     # ------------------------------------------------------------------ the game
+
+    def _can_hold_out(self) -> bool:
+        return 0 < self.config.pretrain_epochs < self.config.epochs
 
     def _pretrain_epochs(self, game: DiscriminatorGame) -> int:
         return 0 if game.is_pretrained else min(self.config.pretrain_epochs, self.config.epochs)
