@@ -9,8 +9,8 @@ Made for implicit feedback: nothing is adapted. Nothing is random, and no user i
 in training is answered like any other. The cost is that of one inverse, about n_items^3 operations and 4 n_items^2
 bytes (ML-1M: 55 MB), whatever the number of users. With `neighbors`, the default for large catalogues, an item may
 have weights from so many others only, which takes a small system for each item instead: see
-`purerec.engines.closed_form`. On Gowalla (40,981 items, 0.6 million positives) the inverse took 7 GB and 19 minutes of
-processor time, and 200 neighbours take 0.2 GB and 10 seconds.
+`purerec.engines.closed_form`. On Gowalla (40,981 items, 0.6 million positives) the inverse took 7 GB and 19 minutes
+of processor time, and 200 neighbours take 0.2 GB and 10 seconds.
 """
 
 from __future__ import annotations
