@@ -10,7 +10,7 @@ from purerec import memory
 from purerec.data.interactions import Csr
 from purerec.engines.closed_form import dense
 from purerec.engines.closed_form.gram import Weighting
-from purerec.engines.closed_form.neighborhoods import Columns, Neighborhoods
+from purerec.engines.closed_form.neighborhoods import Neighborhoods, WeightColumns
 from purerec.engines.closed_form.weights import DenseWeights, ItemWeights, SparseWeights
 from purerec.errors import ConfigError, DataError
 from purerec.ranking.scorers import available_cpus
@@ -51,7 +51,7 @@ def fit_item_weights(
     return _by_row(columns)
 
 
-def _by_row(columns: Columns) -> SparseWeights:
+def _by_row(columns: WeightColumns) -> SparseWeights:
     from scipy.sparse import csc_array
 
     n = len(columns.solved)

@@ -130,7 +130,7 @@ def gram(fans: Fans, user: F32, item: F32, diagonal: F32, lengths: RowLengths, t
 # ---------------------------------------------------------------------- kernels
 
 
-class Row(NamedTuple):
+class GramRow(NamedTuple):
     """A row of G while it is made.
 
     There is a bit for each item, and above them one for each word of such bits that is not zero. To set them costs no
@@ -145,10 +145,10 @@ class Row(NamedTuple):
     """(n_items,) those found, rising"""
 
 
-def new_row(n_items: int) -> Row:
+def new_row(n_items: int) -> GramRow:
     n_words = -(-n_items // 64)
     bits, words = np.zeros(n_words, dtype=np.uint64), np.zeros(-(-n_words // 64), dtype=np.uint64)
-    return Row(np.zeros(n_items, dtype=np.float32), bits, words, np.empty(n_items, dtype=np.int32))
+    return GramRow(np.zeros(n_items, dtype=np.float32), bits, words, np.empty(n_items, dtype=np.int32))
 
 
 @intrinsic
@@ -162,7 +162,7 @@ def _lowest_bit(typingctx: Any, word: Any) -> Any:
 
 
 @kernel(inner=True)
-def add_row(i: Scalar, lowest: Scalar, fans: Fans, user: F32, row: Row) -> Scalar:
+def add_row(i: Scalar, lowest: Scalar, fans: Fans, user: F32, row: GramRow) -> Scalar:
     """Sums of `user` over the fans of item i, for each of their items from `lowest` on; how many items these are."""
     for p in range(fans.item_starts[i], fans.item_starts[i + 1]):
         u = fans.users[p]
@@ -190,7 +190,7 @@ def add_row(i: Scalar, lowest: Scalar, fans: Fans, user: F32, row: Row) -> Scala
 
 
 @kernel()
-def _count(first: Scalar, last: Scalar, fans: Fans, user: F32, row: Row, found: RowLengths) -> None:
+def _count(first: Scalar, last: Scalar, fans: Fans, user: F32, row: GramRow, found: RowLengths) -> None:
     for i in range(first, last):
         n = add_row(i, 0, fans, user, row)
         for p in range(n):
@@ -200,7 +200,7 @@ def _count(first: Scalar, last: Scalar, fans: Fans, user: F32, row: Row, found: 
 
 @kernel()
 def _fill(
-    first: Scalar, last: Scalar, fans: Fans, user: F32, item: F32, row: Row, starts: I64, items: U32, values: F32
+    first: Scalar, last: Scalar, fans: Fans, user: F32, item: F32, row: GramRow, starts: I64, items: U32, values: F32
 ) -> None:
     for i in range(first, last):
         for p in range(add_row(i, i + 1, fans, user, row)):

@@ -22,7 +22,7 @@ from purerec.engines.closed_form.cholesky import clear, padded_height, padded_wi
 from purerec.engines.closed_form.gram import (
     Fans,
     Gram,
-    Row,
+    GramRow,
     Weighting,
     add_row,
     gram,
@@ -36,7 +36,7 @@ from purerec.ranking.scorers import constant
 from purerec.types import F32, I32, I64, U32, Mask
 
 
-class Columns(NamedTuple):
+class WeightColumns(NamedTuple):
     """S by column: item i has the weights values[starts[i] : starts[i + 1]] from `items`, in no order."""
 
     starts: I64
@@ -68,7 +68,7 @@ class Neighborhoods:
         scratch = self._threads * (16 * n + 4 * widest + 4 * int(scratch_size(widest)))
         return data + max(8 * int(self._lengths.kept.sum()) + weights + scratch, 2 * weights)
 
-    def solve(self, regularization: float) -> Columns:
+    def solve(self, regularization: float) -> WeightColumns:
         n, widest, fans = self._fans.n_items, int(self._sizes.max(initial=0)), self._fans
         user = constant(self._weight.user**2, np.float32)
         item = constant(self._weight.item[self._order], np.float32)
@@ -78,7 +78,7 @@ class Neighborhoods:
         sizes = np.empty(n, dtype=np.int64)
         sizes[self._order] = self._sizes
         starts = starts_of(sizes)
-        found = Columns(
+        found = WeightColumns(
             starts,
             np.empty(starts[-1], dtype=np.int32),
             np.empty(starts[-1], dtype=np.float32),
@@ -98,7 +98,7 @@ class Neighborhoods:
 class _Scratch(NamedTuple):
     """What one thread works with."""
 
-    row: Row
+    row: GramRow
     place: U32
     """(n_items,) the place of an item among the neighbours; 0 for all others. Not signed, nor are the items of
     `Gram`: for an index that may be negative the compiler adds the length, which would cost a sixth of all time."""
@@ -130,7 +130,7 @@ def _solve_columns(
     products: Gram,
     order: I32,
     scratch: _Scratch,
-    found: Columns,
+    found: WeightColumns,
 ) -> None:
     for i in range(first, last):
         at = found.starts[order[i]]
