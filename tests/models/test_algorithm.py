@@ -123,7 +123,7 @@ DEFAULTS = {
     "unlabeled_per_epoch": 8 * N_P,
     "negatives": "uniform",
     "candidates": 10,
-    "batch_size": 256,
+    "batch_size": N_P // 8,
     "regularization": 0.65 / math.sqrt(PER_USER),
     "beta1": 0.9,
     "beta2": 0.999,
@@ -149,7 +149,7 @@ OF_GENERATORS = {
     [
         ("pure", OF_GENERATORS),
         ("pugmf", {}),
-        ("gmf", {"risk": "pn", "prior": PER_USER / N_ITEMS, "observed": 0.0}),
+        ("gmf", {"risk": "pn", "prior": PER_USER / N_ITEMS, "observed": 0.0, "batch_size": 256}),
     ],
 )
 def test_what_the_defaults_ask_of_an_engine(name, changes, data):

@@ -222,7 +222,7 @@ class PURE(WithHistory, PUGMF):
             "D(fake)": stats.d_fake,
             "fake_norm": stats.fake_norm,
         }
-        steps = round(config.generator_epochs * len(game.positives) / config.batch_size)
+        steps = round(config.generator_epochs * len(game.positives) / game.settings.batch_size)
         if config.generator_epochs > 0:
             made = game.engine.train_generators(learning_rate=config.generator_learning_rate, steps=max(1, steps))
             record["generator_loss"] = made.loss

@@ -130,7 +130,7 @@ class DiscriminatorModel(EpochModel):
             negatives=config.negatives,
             candidates=config.candidates,
             unlabeled_per_epoch=self._unlabeled_per_epoch(positives),
-            batch_size=config.batch_size,
+            batch_size=self._batch_size(positives),
             regularization=self._regularization(positives),
             epsilon=config.epsilon,
             init_std=config.init_std,
@@ -142,6 +142,9 @@ class DiscriminatorModel(EpochModel):
 
     def _prior(self, positives: Csr) -> float:
         return observed_share(positives) if self.config.prior is None else self.config.prior
+
+    def _batch_size(self, positives: Csr) -> int:
+        return self.config.batch_size
 
     def _observed(self, positives: Csr) -> float:
         """The share of observed pairs that the unlabeled part of the risk counts besides the pairs drawn."""
