@@ -20,10 +20,9 @@ def main() -> None:
     model = pr.PURE()
     model.fit(split.full_train, seed=0, run=pr.Run(progress=sys.stderr.isatty()))
     result = pr.evaluate(model, split)
-    console.say(f"PURE, fitted in {model.fitted_on['fit_seconds']:.1f} s; {result.label}:")
+    console.say(f"PURE, fitted in {model.fitted_on.fit_seconds:.1f} s; {result.label}:")
     printed = paper_row("ml-100k", "pure") or {}
-    factors = model.factors()
-    width = "" if factors is None else f", d = {factors.users.shape[1]}"
+    width = f", d = {model.fitted_on.resolved['dim']}"
     console.table(
         ["", *result.metrics],
         [
