@@ -42,7 +42,7 @@ class PUGMFConfig(DiscriminatorConfig):
     """The positive class prior pi_p: what share of all pairs is relevant. None: a little more than is observed, as if
     nine in ten relevant pairs had been seen. The paper: 1e-4, 1e-5 and 1e-6 for its three data sets."""
     batch_size: int = Field(default=256, ge=1, le=1_000_000)
-    """Positives per step; with the stratum at most an eighth of all, but 32."""
+    """Positives per step. With the stratum, at most an eighth of all positives, but no fewer than 32."""
     stratified: bool = True
     """Whether the unlabeled part of the risk counts the observed pairs too, as the distribution of all pairs does.
     The paper draws from the unobserved ones only: false. The default L2 is then stronger."""

@@ -230,3 +230,20 @@ def test_the_weight_is_only_chosen_where_there_is_pre_training(world):
     ):
         assert model._history_weight == USUAL_WEIGHT
     assert pr.PURE(**QUICK, history_weight=0.7).fit(world)._history_weight == 0.7
+
+
+def test_the_scale_does_not_depend_on_how_often_it_was_looked_at(world):
+    """Validation scales the history again and again; embeddings that say nothing yet must not wipe it out."""
+    parts = pr.split(world, "ratio", seed=0)
+    often = pr.PURE(**QUICK, history_weight=0.5, validate_every=1).fit(parts.train, valid=parts.valid, seed=0)
+    never = pr.PURE(**QUICK, history_weight=0.5).fit(parts.train, seed=0)
+    np.testing.assert_array_equal(own_scores(often), own_scores(never))
+    silent = pr.PURE(**QUICK, history_weight=0.5)
+    silent._closed = fit_item_weights(parts.train.positives, regularization=5.0, memory_mb=100)
+    silent._history_weight = 0.5
+    for users in (np.zeros, np.ones):
+        table = {"user": users((world.n_users, 4), dtype=np.float32), "bias": np.zeros(1, np.float32)}
+        table["item"] = np.arange(4 * world.n_items, dtype=np.float32).reshape(-1, 4)
+        table |= {"user_bias": np.zeros(world.n_users, np.float32), "item_bias": np.zeros(world.n_items, np.float32)}
+        silent._adopt(table, parts.train.positives)
+    assert np.abs(silent._history.row(0)).max() > 0

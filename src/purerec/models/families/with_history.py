@@ -50,7 +50,10 @@ class WithHistory(DiscriminatorModel):
     """A discriminator with a history's part, to be put before the class that has the risk."""
 
     config: HistoryConfig
+    _closed: ItemWeights | None = None
+    """As they were fitted; only during a fit"""
     _history: ItemWeights | None = None
+    """The same, scaled"""
     _history_weight: float | None = None
 
     def _can_hold_out(self) -> bool:
@@ -71,12 +74,13 @@ class WithHistory(DiscriminatorModel):
         return super()._fitting(train, seed, start)
 
     def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        self._history = self._history_weight = None
+        self._closed = self._history = self._history_weight = None
         if self._has_history():
             given = self.config.history_weight
             self._history_weight = USUAL_WEIGHT if given is None else given
-            self._history = self._fit_history(log.positives)
+            self._closed = self._fit_history(log.positives)
         super()._train(fitting, log, valid, seed, run)
+        self._closed = None
 
     def _fit_history(self, positives: Csr) -> ItemWeights:
         config = self.config
@@ -111,11 +115,11 @@ class WithHistory(DiscriminatorModel):
     def _adopt(self, params: State, positives: Csr) -> None:
         """Scales the history's part to the spread that the embeddings' part has by now."""
         super()._adopt(params, positives)
-        if self._history is None or self._history_weight is None:
+        if self._closed is None or self._history_weight is None:
             return
         embeddings = self._embeddings()
         assert embeddings is not None, "only dot products have a history"
-        self._history = scaled(self._history, embeddings, positives, self._history_weight)
+        self._history = scaled(self._closed, embeddings, positives, self._history_weight)
 
     def _vector_part(self) -> Factors | None:
         return self._embeddings()
