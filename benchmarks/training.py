@@ -22,8 +22,10 @@ import scipy.sparse
 import torch
 from threadpoolctl import threadpool_limits
 
+from purerec.data.interactions import Csr
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import GameSettings
+from purerec.engines.source import MemorySource
 from sampling import random_positives
 
 SIZES = (  # users, items, positives, dim, batch
@@ -53,7 +55,11 @@ def cpu_engine(
     indptr: Any, indices: Any, n_items: int, dim: int, batch: int, *, threads: Literal[1, 2] = 1, **changes: Any
 ) -> CpuEngine:
     settings = GameSettings(dim=dim, batch_size=batch, unlabeled_per_epoch=indices.size, **changes)
-    return CpuEngine(indptr, indices, n_items, settings, seed=1, threads=threads)
+    return CpuEngine(source_of(indptr, indices, n_items), settings, seed=1, threads=threads)
+
+
+def source_of(indptr: Any, indices: Any, n_items: int) -> MemorySource:
+    return MemorySource(Csr(indptr, indices, (len(indptr) - 1, n_items)))
 
 
 def in_turn(one: Callable[[], int], two: Callable[[], int], *, turns: int) -> tuple[float, float]:
@@ -112,7 +118,7 @@ def torch_engine(indptr: Any, indices: Any, n_items: int, dim: int, batch: int) 
     from purerec.engines.pure.torch.engine import TorchEngine
 
     settings = GameSettings(dim=dim, batch_size=batch, unlabeled_per_epoch=len(indices))
-    engine = TorchEngine(indptr, indices, n_items, settings, seed=0)
+    engine = TorchEngine(source_of(indptr, indices, n_items), settings, seed=0)
     rng = np.random.default_rng(0)
     users = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
     none = np.zeros((0, dim), dtype=np.float32)

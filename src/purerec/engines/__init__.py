@@ -1,9 +1,10 @@
 """What trains: one folder or file for each family of kernels.
 
+    source      where an engine gets its positives from: all of them, or those of one worker
     pure/       the game of PURE, PU-GMF and GMF: `spec` says what it means, `cpu` and `torch` play it
     closed_form/    weights between items without training: EASE's, and the history's part of PURE
     foldin/     the vector of a person who was not in training
     bpr, irgan, graphgan, cfgan, multvae    kernels and networks of single methods
-    row_adam, columns    what the networks share
+    row_adam, columns, norms    what several of them share
 
 May import what is above it: errors to training."""

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.data.interactions import Csr
+from purerec.engines.norms import mean_norms
 from purerec.errors import DataError
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
@@ -287,6 +288,10 @@ class PairwiseEngine:
         # Without a single triple that violates the margin there is nothing left to learn.
         return float(sums[0] / max(sums[1], 1.0))
 
+    def norms(self) -> dict[str, float]:
+        """Mean lengths of the vectors."""
+        return mean_norms(vectors(self.factors, self.settings.dim))
+
     def state(self) -> State:
         """user (n_users, dim), item (n_items, dim), item_bias (n_items,)"""
         return unpack(self.factors, self.settings.dim)
@@ -307,10 +312,11 @@ def pack(user: F32, item: F32, bias: F32) -> FactorTables:
     return FactorTables(padded(user), padded(item), np.array(bias, np.float32), width)
 
 
+def vectors(factors: FactorTables, dim: int) -> State:
+    """user (n_users, dim) and item (n_items, dim), without padding, as views."""
+    return {side: getattr(factors, side).reshape(-1, factors.width)[:, :dim] for side in ("user", "item")}
+
+
 def unpack(factors: FactorTables, dim: int) -> State:
-    """The inverse: user (n_users, dim), item (n_items, dim), item_bias (n_items,), as copies."""
-    return {
-        "user": factors.user.reshape(-1, factors.width)[:, :dim].copy(),
-        "item": factors.item.reshape(-1, factors.width)[:, :dim].copy(),
-        "item_bias": factors.bias.copy(),
-    }
+    """The inverse of `pack`: user (n_users, dim), item (n_items, dim), item_bias (n_items,), as copies."""
+    return {name: rows.copy() for name, rows in vectors(factors, dim).items()} | {"item_bias": factors.bias.copy()}

@@ -11,7 +11,7 @@ d and g are factors with an item bias. The generator cannot be differentiated th
 policy gradient of the reward 2 D - 1, with importance sampling (a share of the samples are the user's positives,
 which the softmax alone would hardly ever draw) and a baseline, the mean reward. Before the game the generator is
 pre-trained as BPR with dynamic negatives; the discriminator starts at random, or there, too. Adapted: importance
-weights are normalised, so that the gradient touches only the items sampled (see `engines.irgan_kernels`).
+weights are normalised, so that the gradient touches only the items sampled (see `engines.irgan`).
 
 An epoch of the game costs (discriminator_passes + generator_passes) n_users softmaxes over all items, n_items d
 each; one of pre-training costs what BPR's does. Use it to see what an adversarial ranker does: its quality is that of
@@ -28,12 +28,12 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr
 from purerec.engines import irgan as kernels
-from purerec.engines.bpr import PairwiseRules, unpack
+from purerec.engines.bpr import FactorTables, PairwiseRules
 from purerec.jit.simd import LANES
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.pairwise_mf import FactorModel
 from purerec.models.families.policy_gradient import Player, PolicyConfig, PolicyGame, settings_to_continue
-from purerec.types import F64, State
+from purerec.types import F64
 
 _MODES = {"pointwise": kernels.POINTWISE, "pairwise": kernels.PAIRWISE}
 
@@ -102,6 +102,6 @@ class IRGANGame(PolicyGame):
             rules = PairwiseRules(0, False, 1, 0.0, c.game_regularization, 0.0)
             kernels.discriminator_pass(*given, rules, order, draw, sums)
 
-    def parameters(self) -> State:
-        ranking = self.discriminator if self.config.output == "discriminator" else self.generator
-        return dict(unpack(ranking, self.dim))
+    @property
+    def ranking(self) -> FactorTables:
+        return self.discriminator if self.config.output == "discriminator" else self.generator

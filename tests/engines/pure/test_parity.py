@@ -18,6 +18,7 @@ from conftest import need
 need("torch")
 
 from engines.pure.phi import scores
+from engines.pure.sources import source_of
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import Batch, Engine, GameSettings, Params, initial_parameters
 from purerec.engines.pure.torch.engine import TorchEngine
@@ -64,8 +65,8 @@ def engines_of(settings: GameSettings) -> tuple[Engine, Engine]:
     indptr, indices = positives()
     params = start_of(settings)
     return (
-        CpuEngine(indptr, indices, N_ITEMS, settings, seed=0, params=params),
-        TorchEngine(indptr, indices, N_ITEMS, settings, seed=0, params=params, device="cpu"),
+        CpuEngine(source_of(indptr, indices, N_ITEMS), settings, seed=0, params=params),
+        TorchEngine(source_of(indptr, indices, N_ITEMS), settings, seed=0, params=params, device="cpu"),
     )
 
 
@@ -203,8 +204,8 @@ def test_at_the_start_of_real_training() -> None:
     """The paper's own numbers: prior 1e-4, bias at its logit, small embeddings, Adam's usual epsilon."""
     settings = GameSettings(dim=5, prior=1e-4, generators="both", noise=0.01)
     indptr, indices = positives()
-    cpu = CpuEngine(indptr, indices, N_ITEMS, settings, seed=3)
-    reference = TorchEngine(indptr, indices, N_ITEMS, settings, seed=3, device="cpu")
+    cpu = CpuEngine(source_of(indptr, indices, N_ITEMS), settings, seed=3)
+    reference = TorchEngine(source_of(indptr, indices, N_ITEMS), settings, seed=3, device="cpu")
     assert_same_state(cpu, reference)  # both start from the same seed at the same place
     for step in range(3):
         batch = batch_of(settings, step)
@@ -218,8 +219,8 @@ def test_large_logits() -> None:
     settings = replace(BASE, scorer="mf", regularization=0.0)
     indptr, indices = positives()
     params = {name: value * 20 for name, value in start_of(settings).items()}
-    cpu = CpuEngine(indptr, indices, N_ITEMS, settings, seed=0, params=params)
-    reference = TorchEngine(indptr, indices, N_ITEMS, settings, seed=0, params=params, device="cpu")
+    cpu = CpuEngine(source_of(indptr, indices, N_ITEMS), settings, seed=0, params=params)
+    reference = TorchEngine(source_of(indptr, indices, N_ITEMS), settings, seed=0, params=params, device="cpu")
     batch = batch_of(settings, 0)
     losses = [engine.step_discriminator(batch, learning_rate=LEARNING_RATE) for engine in (cpu, reference)]
     assert np.isfinite(losses).all()
@@ -237,8 +238,8 @@ def test_whole_epochs_agree_in_distribution(unlabeled: str) -> None:
     indptr, indices = positives()
     results = []
     for engine in (
-        CpuEngine(indptr, indices, N_ITEMS, settings, seed=0),
-        TorchEngine(indptr, indices, N_ITEMS, settings, seed=0, device="cpu"),
+        CpuEngine(source_of(indptr, indices, N_ITEMS), settings, seed=0),
+        TorchEngine(source_of(indptr, indices, N_ITEMS), settings, seed=0, device="cpu"),
     ):
         for _ in range(20):
             stats = engine.train_discriminator(learning_rate=5e-3)

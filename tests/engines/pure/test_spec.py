@@ -12,6 +12,7 @@ from conftest import need
 
 need("torch")
 
+from engines.pure.sources import source_of
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import Engine, GameSettings, Params
 from purerec.engines.pure.torch.engine import TorchEngine
@@ -27,7 +28,7 @@ N_POSITIVES = int(SEEN.sum())
 
 def engine(name: str, seed: int = 0, params: Params | None = None, **settings: Any) -> Engine:
     indptr, indices = np.concatenate([[0], np.cumsum(SEEN.sum(1))]), np.nonzero(SEEN)[1].astype(np.int32)
-    return ENGINES[name](indptr, indices, N_ITEMS, GameSettings(**settings), seed=seed, params=params)
+    return ENGINES[name](source_of(indptr, indices, N_ITEMS), GameSettings(**settings), seed=seed, params=params)
 
 
 @both_engines

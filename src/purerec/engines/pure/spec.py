@@ -135,7 +135,10 @@ class EpochStats:
 
 
 class Engine(Protocol):
-    """The two engines, `cpu` and `torch`, look the same from outside."""
+    """What every engine of `registry.ENGINES` does. It is made from a data source, settings, a seed and a start:
+
+    engine_class(source: DataSource, settings: GameSettings, *, seed: int, params: Params | None = None)
+    """
 
     def train_discriminator(self, *, learning_rate: float, use_fakes: bool = True) -> EpochStats:
         """One epoch over all positives."""
@@ -152,6 +155,9 @@ class Engine(Protocol):
     def parameters(self) -> Params:
         """Copies, unpadded: user, item, bias, and by scorer relation (gmf: (d,), bilinear: (d_u, d_i)),
         user_bias, item_bias (fm); item_gen.w1/b1/w2/b2 and user_gen.w1/b1/w2/b2."""
+
+    def norms(self) -> dict[str, float]:
+        """user_norm and item_norm, the mean lengths of the vectors, and bias. Copies no parameters."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """All that `restore` needs to go on to the same bits: parameters, moments, counters."""

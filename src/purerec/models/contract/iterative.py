@@ -199,8 +199,3 @@ def with_strangers(vectors: F32, known: Mask) -> F32:
     found = vectors.copy()
     found[~known] = vectors[known].mean(axis=0)
     return found
-
-
-def mean_norms(params: State) -> dict[str, float]:
-    """Mean lengths of users' and items' vectors, for the history and the check of divergence."""
-    return {f"{side}_norm": float(np.linalg.norm(params[side], axis=1).mean()) for side in ("user", "item")}

@@ -14,12 +14,14 @@ import numpy as np
 from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
+from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engine
 from purerec.engines.pure.spec import Engine, GameSettings, Params
+from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
 from purerec.models.contract.data_defaults import DIM, observed_share, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, LogisticFolding, Risk
-from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, mean_norms, scheduled
+from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.paper.risks import Kind
 from purerec.ranking.scorers import Factors
@@ -70,7 +72,7 @@ class DiscriminatorConfig(EpochConfig):
     """Deviation of the random start of the embeddings."""
     epsilon: float = Field(default=1e-8, gt=0, le=1)
     """Of Adam. The objective is divided by the prior, so that this stays small against the gradients."""
-    engine: Literal["auto", "cpu", "torch"] = "auto"
+    engine: EngineChoice = "auto"
     """cpu: compiled kernels; torch: autograd, any scorer, GPU. auto: cpu if it has the scorer."""
 
     search_space: ClassVar[SearchSpace] = {
@@ -108,8 +110,7 @@ class DiscriminatorModel(EpochModel):
     def __init__(self, config: Config | None = None, *, scorer_module: Any = None, **settings: Any) -> None:
         """`scorer_module`: a torch module from (n, d) and (n, d) embeddings to (n,) logits, in place of `scorer`."""
         super().__init__(config, **settings)
-        if scorer_module is not None and self.config.engine == "cpu":
-            raise ConfigError("a scorer of your own needs engine='torch' (or 'auto')")
+        chosen_engine(self.config.engine, self.config.scorer, scorer_module)
         self.scorer_module = scorer_module
 
     # ------------------------------------------------------------------ fitting
@@ -306,27 +307,18 @@ class DiscriminatorGame:
         self.engine = self.new_engine(start, seed)
 
     def new_engine(self, params: Params | None, seed: int) -> Engine:
-        choice, own = self.model.config.engine, self.model.scorer_module
-        if choice == "torch" or own is not None or (choice == "auto" and self.settings.scorer == "mlp"):
-            from purerec.engines.pure.torch.engine import TorchEngine
-
-            return TorchEngine(*self._data, self.settings, seed=seed, params=params, scorer_module=own)
-        from purerec.engines.pure.cpu.engine import CpuEngine
-
-        return CpuEngine(*self._data, self.settings, seed=seed, params=params)
-
-    @property
-    def _data(self) -> tuple[I64, I32, int]:
-        return self.positives.indptr, self.positives.indices, self.positives.shape[1]
+        return new_engine(
+            self.model.config.engine,
+            MemorySource(self.positives),
+            self.settings,
+            seed=seed,
+            params=params,
+            scorer_module=self.model.scorer_module,
+        )
 
     def epoch(self, number: int) -> Measures:
         record = self.model.train_epoch(self, number)
-        params = self.engine.parameters()
-        return record | {
-            "learning_rate": self.model.learning_rate(number),
-            **mean_norms(params),
-            "bias": float(params["bias"][0]),
-        }
+        return record | {"learning_rate": self.model.learning_rate(number), **self.engine.norms()}
 
     def parameters(self) -> Params:
         """What was learned so far; the buffers of a scorer from outside (running means, say) belong to it."""

@@ -14,7 +14,7 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
 from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, PairwiseFolding
-from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, Schedule, mean_norms, scheduled
+from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, Schedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part
 from purerec.training.history import Measures
@@ -102,7 +102,7 @@ class PairwiseFitting:
     def epoch(self, number: int) -> Measures:
         rate = self.model.learning_rate(number)
         loss = self.engine.epoch(number, rate)
-        return {"phase": "triples", "loss": loss, "learning_rate": rate, **mean_norms(self.parameters())}
+        return {"phase": "triples", "loss": loss, "learning_rate": rate, **self.engine.norms()}
 
     def parameters(self) -> State:
         return dict(self.engine.state())

@@ -13,8 +13,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from purerec.data.interactions import Csr
-from purerec.engines.bpr import FactorTables, PairwiseEngine, PairwiseSettings, pack, unpack
-from purerec.models.contract.iterative import mean_norms, scheduled
+from purerec.engines.bpr import FactorTables, PairwiseEngine, PairwiseSettings, pack, unpack, vectors
+from purerec.engines.norms import mean_norms
+from purerec.models.contract.iterative import scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorConfig, FactorModel
 from purerec.rng import key64, named_rng
@@ -110,12 +111,22 @@ class PolicyGame(ABC):
     def generator(self) -> FactorTables:
         return self.engine.factors
 
+    @property
+    def ranking(self) -> FactorTables:
+        """The player that makes the lists."""
+        return self.generator
+
     def epoch(self, number: int) -> Measures:
         config = self._config
         if number < config.pretrain_epochs:
             rate = scheduled(config.schedule, config.learning_rate, number, config.pretrain_epochs)
             loss = self.engine.epoch(number, rate)
-            return {"phase": "pre-training", "loss": loss, "learning_rate": rate, **mean_norms(self.parameters())}
+            return {
+                "phase": "pre-training",
+                "loss": loss,
+                "learning_rate": rate,
+                **mean_norms(vectors(self.ranking, self.dim)),
+            }
         if number == config.pretrain_epochs and config.start == "pretrained":
             self.discriminator = pack(*unpack(self.generator, self.dim).values())
         d_sums = self._passes("discriminator", config.discriminator_passes, config.discriminator_rate, number)
@@ -125,7 +136,7 @@ class PolicyGame(ABC):
             "loss": float(d_sums[0] / max(d_sums[1], 1)),
             "reward": float(g_sums[0] / max(g_sums[1], 1)),
             **self._more(g_sums),
-            **mean_norms(self.parameters()),
+            **mean_norms(vectors(self.ranking, self.dim)),
         }
 
     def _passes(self, who: Player, passes: int, rate: float, number: int) -> F64:
@@ -144,7 +155,7 @@ class PolicyGame(ABC):
         return {}
 
     def parameters(self) -> State:
-        return dict(unpack(self.generator, self.dim))
+        return dict(unpack(self.ranking, self.dim))
 
     def state(self) -> State:
         d = unpack(self.discriminator, self.dim)

@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
+from purerec.engines.norms import mean_norms
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, store, total
@@ -193,8 +194,7 @@ class Descent:
             "phase": "fitting",
             "loss": self.feed.epoch(number, weights, rate),
             "learning_rate": rate,
-            "user_norm": float(np.linalg.norm(a["user"], axis=1).mean()),
-            "item_norm": float(np.linalg.norm(a["item"], axis=1).mean()),
+            **mean_norms(a),
         }
 
     def learning_rate(self, number: int) -> float:

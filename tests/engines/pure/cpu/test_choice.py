@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 from conftest import need
+from engines.pure.sources import source_of
 from purerec.engines.pure.cpu.choice import choose_unlabeled
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import GameSettings
@@ -29,13 +30,13 @@ def positives() -> tuple[np.ndarray, np.ndarray]:
 
 
 def start_of(settings: GameSettings) -> dict[str, np.ndarray]:
-    rng, engine = np.random.default_rng(7), CpuEngine(*positives(), N_ITEMS, settings, seed=0)
+    rng, engine = np.random.default_rng(7), CpuEngine(source_of(*positives(), N_ITEMS), settings, seed=0)
     return {name: rng.normal(0, 0.7, p.shape).astype(np.float32) for name, p in engine.parameters().items()}
 
 
 def cpu_choice(settings: GameSettings, params: dict[str, np.ndarray], user: np.ndarray, item: np.ndarray):
     """The items that the kernel chooses, the candidates it had, and the levels of its random choice."""
-    engine = CpuEngine(*positives(), N_ITEMS, settings, seed=1, params=params)
+    engine = CpuEngine(source_of(*positives(), N_ITEMS), settings, seed=1, params=params)
     memory, tables, more = engine._memory, engine._sampler.tables, settings.candidates - 1
     keys, counter = (np.uint64(11), np.uint64(12)), np.uint64(1000)
     draw = draw_popular_items if settings.unlabeled == "popularity" else draw_items
@@ -60,7 +61,7 @@ def test_engines_choose_alike(scorer: str, negatives: Negatives, unlabeled: str)
         unlabeled=unlabeled, **wider,
     )  # fmt: skip
     params = start_of(settings)
-    torch_engine = TorchEngine(*positives(), N_ITEMS, settings, seed=1, params=params)
+    torch_engine = TorchEngine(source_of(*positives(), N_ITEMS), settings, seed=1, params=params)
     user, item = torch_engine._sampler.pairs(300, seed=3)  # more than the kernel's blocks
     chosen, candidates, x = cpu_choice(settings, params, user, item)
     phi = torch_engine._phi(np.repeat(user, 6), candidates.ravel()).reshape(-1, 6)
@@ -83,11 +84,11 @@ def test_one_candidate_is_uniform_to_the_bit(engine: str, negatives: Negatives) 
 
 def new_engine(name: str, data, n_items: int, settings: GameSettings, **more):
     if name == "cpu":
-        return CpuEngine(*data, n_items, settings, seed=4, **more)
+        return CpuEngine(source_of(*data, n_items), settings, seed=4, **more)
     need("torch")
     from purerec.engines.pure.torch.engine import TorchEngine
 
-    return TorchEngine(*data, n_items, settings, seed=4, **more)
+    return TorchEngine(source_of(*data, n_items), settings, seed=4, **more)
 
 
 def expected_shares(negatives: Negatives, candidates: int) -> np.ndarray:
@@ -133,10 +134,10 @@ def test_users_who_have_touched_everything_are_left_out() -> None:
     seen[1, 2:] = False
     data = np.concatenate([[0], np.cumsum(seen.sum(1))]), np.nonzero(seen)[1].astype(np.int32)
     settings = GameSettings(dim=3, batch_size=4, unlabeled_per_epoch=60, negatives="dns", candidates=4)
-    stats = CpuEngine(*data, 6, settings, seed=0, threads=2).train_discriminator(learning_rate=0.1)
+    stats = CpuEngine(source_of(*data, 6), settings, seed=0, threads=2).train_discriminator(learning_rate=0.1)
     assert np.isfinite(stats.loss)
 
 
 def test_no_candidates_are_refused() -> None:
     with pytest.raises(ConfigError, match="candidates"):
-        CpuEngine(*positives(), N_ITEMS, GameSettings(negatives="dns", candidates=0), seed=0)
+        CpuEngine(source_of(*positives(), N_ITEMS), GameSettings(negatives="dns", candidates=0), seed=0)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from engines.pure.sources import source_of
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import Batch, GameSettings, Params
 from purerec.errors import ConfigError, DataError, DivergedError, StoreError
@@ -28,7 +29,7 @@ def positives(density: float = 0.3, seed: int = 0) -> tuple[npt.NDArray[np.int64
 
 
 def engine(settings: GameSettings, seed: int = 1, **options: Any) -> CpuEngine:
-    return CpuEngine(*positives(), N_ITEMS, settings, seed=seed, **options)
+    return CpuEngine(source_of(*positives(), N_ITEMS), settings, seed=seed, **options)
 
 
 def random_batch(s: GameSettings, seed: int, n_pos: int = 9, n_unl: int = 12, n_fakes: int = 10) -> Batch:
@@ -407,9 +408,9 @@ def test_full_users_are_skipped() -> None:
     indptr = np.concatenate([[0], np.cumsum(observed.sum(axis=1))]).astype(np.int64)
     indices = np.nonzero(observed)[1].astype(np.int32)
     s = GameSettings(dim=4, batch_size=7, unlabeled_per_epoch=200)
-    stats = CpuEngine(indptr, indices, 9, s, seed=0).train_discriminator(learning_rate=0.01)
+    stats = CpuEngine(source_of(indptr, indices, 9), s, seed=0).train_discriminator(learning_rate=0.01)
     assert indices.size < stats.samples < indices.size + 200
-    everywhere = CpuEngine(indptr, indices, 9, replace(s, unlabeled="global"), seed=0)
+    everywhere = CpuEngine(source_of(indptr, indices, 9), replace(s, unlabeled="global"), seed=0)
     assert everywhere.train_discriminator(learning_rate=0.01).samples == indices.size + 200
 
 
@@ -424,7 +425,7 @@ def test_it_learns_the_checkerboard(scorer: str, risk: str) -> None:
     indices = np.nonzero(observed)[1].astype(np.int32)
     base = GameSettings(dim=4, prior=0.3, batch_size=32, unlabeled_per_epoch=2 * indices.size)
     s = replace(base, scorer=scorer, risk=risk)
-    e = CpuEngine(indptr, indices, 40, s, seed=0)
+    e = CpuEngine(source_of(indptr, indices, 40), s, seed=0)
     losses = [e.train_discriminator(learning_rate=0.02).loss for _ in range(25)]
     assert losses[-1] < losses[0]
     p = doubles(e.parameters())
@@ -501,9 +502,9 @@ def test_large_scores_do_not_overflow_and_nan_is_not_hidden() -> None:
 
 def test_nothing_unobserved_is_a_data_error() -> None:
     with pytest.raises(DataError, match="nothing unobserved"):
-        CpuEngine(np.array([0, 1]), np.array([0], np.int32), 1, GameSettings(), seed=0)
+        CpuEngine(source_of(np.array([0, 1]), np.array([0], np.int32), 1), GameSettings(), seed=0)
     with pytest.raises(DataError, match="no positive"):
-        CpuEngine(np.array([0, 0]), np.zeros(0, np.int32), 1, GameSettings(), seed=0)
+        CpuEngine(source_of(np.array([0, 0]), np.zeros(0, np.int32), 1), GameSettings(), seed=0)
 
 
 def test_settings_that_do_not_fit_are_config_errors() -> None:
@@ -567,10 +568,12 @@ SCRIPT = """
 import sys
 import numpy as np
 from numba.core.event import install_recorder
+from purerec.data.interactions import Csr
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import GameSettings
+from purerec.engines.source import MemorySource
 with install_recorder("numba:compile") as compiled:
-    e = CpuEngine(np.array([0, 1, 3]), np.array([0, 1, 2], np.int32), 5,
+    e = CpuEngine(MemorySource(Csr(np.array([0, 1, 3]), np.array([0, 1, 2], np.int32), (2, 5))),
                   GameSettings(dim=int(sys.argv[1]), unlabeled_per_epoch=6), seed=0)
     loss = e.train_discriminator(learning_rate=.1).loss
 print(len(compiled.buffer), loss)

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from engines.pure.sources import source_of
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.cpu.team import run_both
 from purerec.engines.pure.spec import GameSettings
@@ -31,7 +32,7 @@ def new_engine(threads: int | None, **changes: object) -> CpuEngine:
     seen = np.random.default_rng(0).random((N_USERS, N_ITEMS)) < 0.1
     indptr, indices = np.concatenate([[0], np.cumsum(seen.sum(1))]), np.nonzero(seen)[1].astype(np.int32)
     settings = GameSettings(dim=19, batch_size=77, prior=0.02, unlabeled_per_epoch=3 * indices.size, **changes)  # type: ignore[arg-type]
-    return CpuEngine(indptr, indices, N_ITEMS, settings, seed=2, threads=threads)  # type: ignore[arg-type]
+    return CpuEngine(source_of(indptr, indices, N_ITEMS), settings, seed=2, threads=threads)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("game", GAMES)

@@ -18,6 +18,7 @@ need("torch")
 import torch
 
 from engines.pure.phi import scores
+from engines.pure.sources import source_of
 from purerec.engines.pure.spec import Batch, Engine, GameSettings, Params, initial_parameters, logit
 from purerec.engines.pure.torch.engine import TorchEngine
 from purerec.engines.pure.torch.modules import limit_norm, real_side, recolour
@@ -40,7 +41,7 @@ def settings_of(**changes: object) -> GameSettings:
 
 def engine_of(settings: GameSettings, **more: object) -> TorchEngine:
     indptr, indices = positives()
-    return TorchEngine(indptr, indices, N_ITEMS, settings, seed=1, device="cpu", **more)  # type: ignore[arg-type]
+    return TorchEngine(source_of(indptr, indices, N_ITEMS), settings, seed=1, device="cpu", **more)  # type: ignore[arg-type]
 
 
 def batch_of(settings: GameSettings, n_p: int = 5, n_u: int = 7, n_fakes: int = 6, seed: int = 0) -> Batch:
@@ -391,7 +392,7 @@ def test_epoch_statistics() -> None:
 
 def test_a_user_who_touched_everything_is_left_out_of_the_unlabeled() -> None:
     indptr, indices = np.array([0, 3, 4]), np.array([0, 1, 2, 1], dtype=np.int32)
-    engine = TorchEngine(indptr, indices, 3, settings_of(unlabeled_per_epoch=8), seed=0)
+    engine = TorchEngine(source_of(indptr, indices, 3), settings_of(unlabeled_per_epoch=8), seed=0)
     (batch,) = engine._batches(np.random.default_rng(0), use_fakes=False)
     assert set(batch.unl_user.tolist()) == {1}
     assert batch.unl_user.size == 2
@@ -412,7 +413,7 @@ def test_nothing_to_train_with_is_an_error() -> None:
         engine_of(settings_of(unlabeled_per_epoch=0)).train_discriminator(learning_rate=1e-3)
     for indptr, indices in (([0, 0, 0], []), ([0, 0, 2], [0, 1])):
         with pytest.raises(DataError, match="some, but not all, of the 2 items"):
-            TorchEngine(np.array(indptr), np.array(indices, dtype=np.int32), 2, settings_of(), seed=0)
+            TorchEngine(source_of(np.array(indptr), np.array(indices, dtype=np.int32), 2), settings_of(), seed=0)
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
@@ -422,7 +423,7 @@ def test_it_learns_two_groups(scorer: str) -> None:
     seen = own & (np.random.default_rng(0).random((40, 30)) < 0.5)
     indptr, indices = np.concatenate([[0], np.cumsum(seen.sum(1))]), np.nonzero(seen)[1].astype(np.int32)
     settings = settings_of(scorer=scorer, dim=2, prior=1e-3, unlabeled_per_epoch=2 * indices.size, batch_size=32)
-    engine = TorchEngine(indptr, indices, 30, settings, seed=0)
+    engine = TorchEngine(source_of(indptr, indices, 30), settings, seed=0)
     for _ in range(10):
         engine.train_discriminator(learning_rate=0.02)
     found = scores(engine, np.arange(40))
@@ -503,7 +504,9 @@ def test_seeds_matter_and_global_randomness_is_left_alone() -> None:
     torch.manual_seed(3)
     expected = torch.rand(3)
     torch.manual_seed(3)
-    engines = [TorchEngine(indptr, indices, N_ITEMS, settings_of(scorer="mlp"), seed=seed) for seed in (0, 0, 1)]
+    engines = [
+        TorchEngine(source_of(indptr, indices, N_ITEMS), settings_of(scorer="mlp"), seed=seed) for seed in (0, 0, 1)
+    ]
     losses = [engine.train_discriminator(learning_rate=1e-2).loss for engine in engines]
     assert losses[0] == losses[1] != losses[2]
     assert torch.equal(torch.rand(3), expected)

@@ -1,4 +1,4 @@
-"""The cpu engine: the game of `game`, in compiled kernels, for scorers of the dot-product family."""
+"""The cpu engine: the game of `spec`, in compiled kernels, for scorers of the dot-product family."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from purerec.engines.norms import mean_norms
 from purerec.engines.pure.cpu import epochs as epochs
 from purerec.engines.pure.cpu.choice import Choice
 from purerec.engines.pure.cpu.discriminator import discriminator_step
@@ -17,11 +18,12 @@ from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, MF, Rules, Work
 from purerec.engines.pure.cpu.memory import Memory, padded, parameter_shapes
 from purerec.engines.pure.cpu.team import Team, run_both, two_teams
 from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, initial_parameters
+from purerec.engines.source import DataSource
 from purerec.errors import ConfigError, DataError, DivergedError, StoreError
 from purerec.jit.counter_rng import splitmix64
 from purerec.rng import key64
 from purerec.sampling.unlabeled import UnlabeledSampler
-from purerec.types import F64, I32, I64
+from purerec.types import F64, I32
 
 _SCORERS = {"mf": MF, "gmf": GMF, "bilinear": BILINEAR, "fm": FM}
 _UNLABELED = {"per_user": epochs.PER_USER, "global": epochs.GLOBAL, "popularity": epochs.POPULARITY}
@@ -34,18 +36,15 @@ _WORTH_TWO = 1 << 17
 
 
 class CpuEngine:
-    """Trains on one core or two, with sampling and generators fused into the steps. See `game.Engine`.
+    """Trains on one core or two, with sampling and generators fused into the steps. See `spec.Engine`.
 
-    `indptr` (n_users + 1,) and `indices`, ascending in each row, are the positives. `params`, unpadded, take the
-    place of some or all of the random start. `threads` is 1, 2 or None: two where they pay; the parameters do not
-    depend on it. `memory_mb` bounds the bitmap of observed pairs.
+    `params`, unpadded, take the place of some or all of the random start. `threads` is 1, 2 or None: two where they
+    pay; the parameters do not depend on it. `memory_mb` bounds the bitmap of observed pairs.
     """
 
     def __init__(
         self,
-        indptr: I64,
-        indices: I32,
-        n_items: int,
+        source: DataSource,
         settings: GameSettings,
         *,
         seed: int,
@@ -55,7 +54,8 @@ class CpuEngine:
     ) -> None:
         _check(settings, threads)
         self.settings, self._threads = settings, threads
-        self._sampler = UnlabeledSampler(indptr, indices, n_items, memory_mb=memory_mb, full_users="skip")
+        n_items, data = source.shape[1], source.positives()
+        self._sampler = UnlabeledSampler(data.indptr, data.indices, n_items, memory_mb=memory_mb, full_users="skip")
         tables = self._sampler.tables
         degree = np.diff(tables.indptr)
         if degree.sum() == 0:
@@ -233,8 +233,13 @@ class CpuEngine:
     # --- Parameters and state
 
     def parameters(self) -> Params:
-        """Copies, unpadded; see `game.Engine`."""
+        """Copies, unpadded; see `spec.Engine`."""
         return self._memory.read(0)
+
+    def norms(self) -> dict[str, float]:
+        """Mean lengths of the vectors, and the bias."""
+        views = self._memory.views(0)
+        return mean_norms(views) | {"bias": float(views["bias"][0])}
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """Parameters by name, `name/m` and `name/v` for Adam's moments, counters and the keys of randomness."""

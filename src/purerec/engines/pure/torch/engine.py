@@ -1,6 +1,6 @@
 """The torch engine: Algorithm 1 with autograd, on CPU or GPU, with any scorer.
 
-The readable one of the two engines. `torch_modules` holds the pieces, this file the game: an epoch is a loop of
+The readable one of the two engines. `modules` holds the pieces, this file the game: an epoch is a loop of
 batches, and a step on a batch is a loss and one move of Adam. The cpu engine takes the same steps, faster, for
 the dot-product family; tests hold the two together.
 """
@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from purerec.engines.norms import mean_norms
 from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, initial_parameters
+from purerec.engines.source import DataSource
 from purerec.errors import ConfigError, DataError, MissingExtraError, StoreError
 from purerec.rng import key64, named_rng
 from purerec.sampling.dynamic import chosen_places
 from purerec.sampling.unlabeled import UnlabeledSampler
-from purerec.types import F32, I32, I64
+from purerec.types import F32, I32
 
 try:
     import torch
@@ -65,19 +67,16 @@ def one_thread() -> Iterator[None]:
 
 
 class TorchEngine:
-    """Plays the game of `game.py` on `device` ("auto": a CUDA GPU if there is one).
+    """Plays the game of `spec` on `device` ("auto": a CUDA GPU if there is one).
 
-    `indptr` (n_users + 1,) and `indices` (n_positive,) are the positives, ascending within each user. `params`
-    may give some or all parameters (say, a pre-trained discriminator); the rest start at random from the seed.
-    `scorer_module`, called with (n, d_u) and (n, d_i) embeddings, takes the place of `settings.scorer`; it is
+    `params` may give some or all parameters (say, a pre-trained discriminator); the rest start at random from the
+    seed. `scorer_module`, called with (n, d_u) and (n, d_i) embeddings, takes the place of `settings.scorer`; it is
     copied, so that a second fit starts where the first one did.
     """
 
     def __init__(
         self,
-        indptr: I64,
-        indices: I32,
-        n_items: int,
+        source: DataSource,
         settings: GameSettings,
         *,
         seed: int,
@@ -90,17 +89,17 @@ class TorchEngine:
         if scorer_module is not None:
             settings = replace(settings, scorer="mf")  # no relation, no row biases: the module has what it needs
         self.settings, self.seed, self.device = settings, seed, torch.device(device)
-        self._sampler = UnlabeledSampler(indptr, indices, n_items, full_users="skip")
-        degree = np.diff(indptr)
+        n_items, data = source.shape[1], source.positives()
+        self._sampler = UnlabeledSampler(data.indptr, data.indices, n_items, full_users="skip")
+        degree = data.counts
         if not np.any((degree > 0) & (degree < n_items)):
             raise DataError(
                 f"no user has touched some, but not all, of the {n_items} items; use data with both in it"
             )
-        self._pos_user: I32 = np.repeat(np.arange(degree.size, dtype=np.int32), degree)
-        self._pos_item: I32 = np.asarray(indices, dtype=np.int32)
+        self._pos_user, self._pos_item = data.users, data.indices
         self._weight = {
             "user": self._tensor(degree.astype(np.float64)),
-            "item": self._tensor(np.bincount(indices, minlength=n_items).astype(np.float64)),
+            "item": self._tensor(data.item_counts.astype(np.float64)),
         }
         self._counters = {"epochs": 0, "generator_epochs": 0, "draws": 0}
 
@@ -281,8 +280,13 @@ class TorchEngine:
     # --- Parameters, checkpoints
 
     def parameters(self) -> Params:
-        """Copies of what `game.Engine.parameters` lists, `mlp.*`, and `scorer.*` of a module from outside."""
+        """Copies of what `spec.Engine.parameters` lists, `mlp.*`, and `scorer.*` of a module from outside."""
         return {name: _array(p) for name, p in self._named.items()}
+
+    def norms(self) -> dict[str, float]:
+        """Mean lengths of the vectors, and the bias."""
+        shared = {side: self._named[side].numpy(force=True) for side in ("user", "item")}
+        return mean_norms(shared) | {"bias": self._named["bias"].item()}
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """Parameters; `<name>/m`, `/v`, `/step` of Adam; a scorer module's buffers; where randomness stands."""
@@ -314,7 +318,7 @@ class TorchEngine:
     # --- Set-up
 
     def _initial_parameters(self) -> Params:
-        """`game.initial_parameters`, and beyond it lecun-uniform for `mlp`, and a module's own start."""
+        """`spec.initial_parameters`, and beyond it lecun-uniform for `mlp`, and a module's own start."""
         start = initial_parameters(len(self._named["user"]), len(self._named["item"]), self.settings, self.seed)
         rng = named_rng(self.seed, "init-mlp")
         for name, p in self._named.items():

@@ -1,0 +1,69 @@
+"""All engines by name. The registry is literal, so that looking at it imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+from purerec.engines.pure.spec import Engine, GameSettings, Params, Scorer
+from purerec.engines.source import DataSource
+from purerec.errors import ConfigError
+
+EngineName = Literal["cpu", "torch"]
+EngineChoice = Literal["auto", "cpu", "torch"]
+
+
+@dataclass(frozen=True)
+class EngineEntry:
+    """Where an engine is, and what it can score with."""
+
+    module: str
+    cls: str
+    scorers: tuple[Scorer, ...]
+    takes_modules: bool = False
+    """Whether a torch module may take the place of the scorer"""
+
+
+ENGINES: dict[EngineName, EngineEntry] = {
+    "cpu": EngineEntry("purerec.engines.pure.cpu.engine", "CpuEngine", ("mf", "gmf", "bilinear", "fm")),
+    "torch": EngineEntry(
+        "purerec.engines.pure.torch.engine",
+        "TorchEngine",
+        ("mf", "gmf", "bilinear", "fm", "mlp"),
+        takes_modules=True,
+    ),
+}
+"""In the order in which `auto` tries them"""
+
+
+def chosen_engine(choice: EngineChoice, scorer: Scorer, scorer_module: Any = None) -> EngineName:
+    """The engine that `choice` stands for; auto: the first that has the scorer."""
+    if choice != "auto":
+        if scorer_module is not None and not ENGINES[choice].takes_modules:
+            raise ConfigError("a scorer of your own needs engine='torch' (or 'auto')")
+        return choice
+    if scorer_module is not None:
+        return next(name for name, entry in ENGINES.items() if entry.takes_modules)
+    return next(name for name, entry in ENGINES.items() if scorer in entry.scorers)
+
+
+def new_engine(
+    choice: EngineChoice,
+    source: DataSource,
+    settings: GameSettings,
+    *,
+    seed: int,
+    params: Params | None = None,
+    scorer_module: Any = None,
+) -> Engine:
+    """An engine that is ready to train on the positives of `source`.
+
+    `params`, by the names of `Engine.parameters`, take the place of some or all of the random start.
+    """
+    entry = ENGINES[chosen_engine(choice, settings.scorer, scorer_module)]
+    options = {} if scorer_module is None else {"scorer_module": scorer_module}
+    engine: Engine = getattr(import_module(entry.module), entry.cls)(
+        source, settings, seed=seed, params=params, **options
+    )
+    return engine
