@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-EXTRAS := test,torch,peers,serve,tune,ann
+EXTRAS := test,torch,peers,serve,tune,ann,plot
 
 .PHONY: demo test coverage test-quick lint types bench docs clean
 .DELETE_ON_ERROR:
@@ -38,7 +38,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: pyproject.toml constraints.txt Makefile | $(VENV)/bin/python
-	$(PIP) -e '.[serve]'
+	$(PIP) -e '.[serve,plot]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt Makefile | $(VENV)/bin/python

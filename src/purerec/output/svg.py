@@ -1,65 +1,110 @@
-"""Line charts as inline SVG: no script, no font, no network. Colours come from the page's style sheet."""
+"""Charts drawn: SVG elements for a page, and SVG files that stand alone."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from html import escape
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
-Curve = Sequence[tuple[float, float]]
-_WIDTH, _HEIGHT = 560, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 12, 34
+from purerec.errors import MissingExtraError
+from purerec.output import palette
+from purerec.output.charts import Chart, vega_lite
 
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
-def line_chart(curves: Mapping[str, Curve], *, x_label: str, log: bool = False) -> str:
-    """One chart with a legend; empty curves are left out. `log` for quantities over many orders of magnitude."""
-    shown = {name: [(x, y) for x, y in curve if not log or y > 0] for name, curve in curves.items()}
-    shown = {name: curve for name, curve in shown.items() if curve}
-    if not shown:
-        return '<p class="none">nothing recorded</p>'
-    xs = [x for curve in shown.values() for x, _ in curve]
-    ys = [math.log10(y) if log else y for curve in shown.values() for _, y in curve]
-    x_ticks, y_ticks = _ticks(min(xs), max(xs), whole=True), _ticks(min(ys), max(ys), whole=log)
-    x_low, x_high = min(xs), max(max(xs), min(xs) + 1)
-    y_low, y_high = min(ys[0], *ys, *y_ticks), max(*ys, *y_ticks)
-    if y_high == y_low:
-        y_high += 1
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        value = math.log10(y) if log else y
-        return (
-            _LEFT + (x - x_low) / (x_high - x_low) * (_WIDTH - _LEFT - _RIGHT),
-            _TOP + (y_high - value) / (y_high - y_low) * (_HEIGHT - _TOP - _BOTTOM),
-        )
-
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(", ".join(shown))}">']
-    for tick in y_ticks:
-        y = place(x_low, 10**tick if log else tick)[1]
-        label = f"1e{tick:g}" if log else f"{tick:g}"
-        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
-    for tick in x_ticks:
-        x = _LEFT + (tick - x_low) / (x_high - x_low) * (_WIDTH - _LEFT - _RIGHT)
-        parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{tick:g}</text>')
-    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 4}" text-anchor="end">{escape(x_label)}</text>')
-    for n, curve in enumerate(shown.values()):
-        points = [place(x, y) for x, y in curve]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        parts.append(f'<polyline class="c{n}" points="{path}"/>')
-        if len(points) <= 40:
-            parts += [f'<circle class="c{n}" cx="{x:.1f}" cy="{y:.1f}" r="2.2"/>' for x, y in points]
-    parts.append("</svg>")
-    keys = "".join(f'<li class="c{n}">{escape(name)}</li>' for n, name in enumerate(shown))
-    return "".join(parts) + f'<ul class="legend">{keys}</ul>'
+_SVG = "http://www.w3.org/2000/svg"
+_KEPT = ("x", "y", "x2", "y2", "d", "transform", "viewBox", "width", "height", "opacity", "text-anchor")
+_KEPT_PREFIXES = ("fill", "stroke", "font")
+_NOTHING = "M0,0h0v0h0Z"
+_GAP = 12
 
 
-def _ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
-    """Round numbers that cover the range, about five of them."""
-    if high <= low:
-        return [low]
-    raw = (high - low) / 5
-    power = 10 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
-    step = max(1.0, round(step)) if whole else step
-    first = math.ceil(low / step - 1e-9)
-    return [round(n * step, 12) for n in range(first, math.floor(high / step + 1e-9) + 1)]
+def element(chart: Chart) -> str:
+    """An <svg> element for a page whose style has the colours of `palette`."""
+    return _text(_drawn(chart))
+
+
+def file(charts: Sequence[Chart], *, title: str, columns: int = 2) -> str:
+    """One SVG file with the charts side by side, with colours for light and dark screens."""
+    drawn = [_drawn(chart) for chart in charts]
+    columns = min(columns, len(drawn))
+    width = max(float(svg.attrib["width"]) for svg in drawn)
+    rows = [drawn[n : n + columns] for n in range(0, len(drawn), columns)]
+    heights = [max(float(svg.attrib["height"]) for svg in row) for row in rows]
+    total = columns * width + (columns - 1) * _GAP, sum(heights) + (len(rows) - 1) * _GAP
+    whole = _labelled(f"{title}. " + " ".join(chart.alt for chart in charts))
+    whole.attrib |= {"viewBox": f"0 0 {total[0]:g} {total[1]:g}", "width": f"{total[0]:g}", "height": f"{total[1]:g}"}
+    style = ElementTree.SubElement(whole, f"{{{_SVG}}}style")
+    style.text = palette.style()
+    ElementTree.SubElement(whole, f"{{{_SVG}}}rect", {"width": "100%", "height": "100%", "fill": "var(--page)"})
+    top = 0.0
+    for row, height in zip(rows, heights, strict=True):
+        for n, svg in enumerate(row):
+            for name in ("role", "aria-label"):
+                svg.attrib.pop(name)
+            svg.attrib |= {"x": f"{n * (width + _GAP):g}", "y": f"{top:g}"}
+            whole.append(svg)
+        top += height + _GAP
+    return _text(whole) + "\n"
+
+
+def _drawn(chart: Chart) -> Element:
+    raw = ElementTree.fromstring(_vl_convert().vegalite_to_svg(vega_lite(chart)))
+    svg = _labelled(chart.alt)
+    svg.attrib |= {name: raw.attrib[name] for name in ("viewBox", "width", "height")}
+    svg.extend(raw)
+    _clean(svg)
+    return svg
+
+
+def _vl_convert() -> Any:
+    try:
+        import vl_convert
+    except ModuleNotFoundError:
+        raise MissingExtraError("vl-convert-python", "plot", purpose="drawing charts") from None
+    return vl_convert
+
+
+def can_draw() -> bool:
+    """Whether the extra is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("vl_convert") is not None
+
+
+def _labelled(alt: str) -> Element:
+    return ElementTree.Element(f"{{{_SVG}}}svg", {"class": "chart", "role": "img", "aria-label": alt})
+
+
+def _clean(node: Element) -> None:
+    """Without what nobody sees; what Vega says about a mark becomes its title, which browsers show on hover."""
+    for child in list(node):
+        label = child.attrib.get("aria-label") if child.attrib.get("role") == "graphics-symbol" else None
+        child.attrib = {
+            name: _rounded(value)
+            for name, value in child.attrib.items()
+            if name in _KEPT or name.startswith(_KEPT_PREFIXES)
+        }
+        _clean(child)
+        invisible = child.attrib.get("opacity") == "0" and label is None
+        empty = child.tag == f"{{{_SVG}}}g" and not len(child)
+        blank = child.tag == f"{{{_SVG}}}text" and not (child.text or "").strip()
+        background = child.tag == f"{{{_SVG}}}path" and not {"fill", "stroke"} & child.attrib.keys() and label is None
+        if invisible or empty or blank or background or child.attrib.get("d") == _NOTHING:
+            node.remove(child)
+        elif label is not None:
+            title = ElementTree.Element(f"{{{_SVG}}}title")
+            title.text = label
+            child.insert(0, title)
+
+
+def _rounded(text: str) -> str:
+    return re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), text)
+
+
+def _text(svg: Element) -> str:
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.indent(svg, " ")
+    return ElementTree.tostring(svg, encoding="unicode")
