@@ -41,7 +41,7 @@ def _seconds(code):
 PUBLIC = """
 BPR CFGAN CoClustering EASE GMF GraphGAN IALS IRGAN ItemKNN ItemPop LambdaFM MultVAE NMF PMF PUGMF PURE SVD SlopeOne
 Comparison Evaluation Interactions PurerecError Recommender Run Split Tuned __version__ compare evaluate given_split
-load load_model load_split make_model make_world metrics read read_labels save_split split tune
+ingest load load_model load_split make_model make_world metrics read read_labels save_split split tune
 """
 
 

@@ -8,7 +8,7 @@
     print(pr.evaluate(model, split))
     model.recommend(["196", "22"], k=10)
 
-    data       load, read, read_labels, make_world, Interactions
+    data       load, read, read_labels, ingest (files larger than memory), make_world, Interactions
     splits     split, given_split, Split, save_split, load_split
     models     a class for each of the eighteen methods; make_model by name, load_model from a folder;
                Recommender (what they have in common), Run (what a fit may do besides learning)
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from purerec.models.registry import make_model as make_model
     from purerec.models.slopeone import SlopeOne as SlopeOne
     from purerec.models.svd import SVD as SVD
+    from purerec.storage.ingest.ingest import ingest as ingest
     from purerec.storage.splits import load_split as load_split
     from purerec.storage.splits import save_split as save_split
     from purerec.training.run import Run as Run
@@ -97,6 +98,7 @@ _WHERE = {
     "compare": "experiments.compare",
     "evaluate": "evaluation.protocols",
     "given_split": "data.given",
+    "ingest": "storage.ingest.ingest",
     "load": "data.catalog",
     "load_model": "models.registry",
     "load_split": "storage.splits",

@@ -15,6 +15,7 @@ from purerec.cli.evaluate import evaluate
 from purerec.cli.export import export
 from purerec.cli.fit import fit
 from purerec.cli.groups import spread
+from purerec.cli.ingest import ingest
 from purerec.cli.models import models
 from purerec.cli.recommend import recommend
 from purerec.cli.reproduce import reproduce
@@ -34,7 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (models, fit, update, export, evaluate, recommend, serve, compare, tune, reproduce):
+for command in (models, ingest, fit, update, export, evaluate, recommend, serve, compare, tune, reproduce):
     app.command(command.__name__)(spread(command))
 
 

@@ -25,17 +25,23 @@ def _option(name: str, text: str, panel: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How to read a file."""
+class FileColumns:
+    """Which column of a file is which."""
 
     user: Annotated[str | None, _option("--user", "Column of the user.", "Reading")] = None
     item: Annotated[str | None, _option("--item", "Column of the item.", "Reading")] = None
     rating: Annotated[str | None, _option("--rating", "Column of the rating.", "Reading")] = None
     timestamp: Annotated[str | None, _option("--timestamp", "Column of the time.", "Reading")] = None
+    encoding: Annotated[str, _option("--encoding", "Encoding of the text files.", "Reading")] = "utf-8"
+
+
+@dataclass(frozen=True)
+class Reading(FileColumns):
+    """How to read a file."""
+
     min_rating: Annotated[
         float | None, _option("--min-rating", "Ratings of at least this count as positive.", "Reading")
     ] = None
-    encoding: Annotated[str, _option("--encoding", "Encoding of the text files.", "Reading")] = "utf-8"
 
     def load(self, source: str, *, explain_positives: bool = True) -> Interactions:
         """A data set by its name or path."""

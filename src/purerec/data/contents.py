@@ -41,6 +41,8 @@ class Content:
 
     raw: bytes | mmap.mmap
     """UTF-8; a map where the file is that already and need not be copied"""
+    first_line: int = 1
+    """The number of the line that it begins with; more than 1 for a later part of a file"""
 
     def skip_blank_lines(self, start: int = 0) -> int:
         """Start of the first line from `start` on that is not blank, or the end."""
@@ -55,7 +57,7 @@ class Content:
 
     def line_number(self, at: int) -> int:
         """Number of the line that begins here, counted from 1."""
-        return bytes(self.raw[:at]).count(b"\n") + 1
+        return bytes(self.raw[:at]).count(b"\n") + self.first_line
 
     def sample(self, where: str) -> str:
         """The first lines that are not blank: some, or if they are very long, two."""
@@ -83,7 +85,7 @@ def shown(path: str | os.PathLike[str]) -> str:
 def content_of(path: Path, encoding: str) -> Content:
     """The text of a regular file, unpacked if it is a gzip file."""
     where = shown(path)
-    codec = _text_codec(encoding, where)
+    codec = text_codec(encoding, where)
     check_file(path)
     try:
         with path.open("rb") as file:
@@ -96,7 +98,7 @@ def content_of(path: Path, encoding: str) -> Content:
         raise ReadError(f"{where}: cannot be read ({reason(error)}); check the file and its permissions") from None
     if not len(raw):
         raise ReadError(f"{where}: the file is empty; give a file with one interaction per line")
-    _refuse_binary(raw, codec, where)
+    refuse_binary(raw, codec, where)
     if codec != "utf-8":
         raw = _recoded(bytes(raw), codec, where)
     if raw.find(b"\n") < 0 and raw.find(b"\r") >= 0:
@@ -172,7 +174,7 @@ def _available_memory() -> int:
         return 1 << 40
 
 
-def _text_codec(encoding: str, where: str) -> str:
+def text_codec(encoding: str, where: str) -> str:
     """The canonical name of an encoding."""
     try:
         b"ab".decode(encoding)  # says of zip and the like that they are no encodings of text
@@ -186,7 +188,7 @@ def _text_codec(encoding: str, where: str) -> str:
     return codecs.lookup(encoding).name
 
 
-def _refuse_binary(raw: bytes | mmap.mmap, codec: str, where: str) -> None:
+def refuse_binary(raw: bytes | mmap.mmap, codec: str, where: str) -> None:
     if raw[:4] in (b"PAR1", b"PK\x03\x04"):
         remedy = "name it .parquet" if raw[:4] == b"PAR1" else "unpack it and give the CSV or TSV file inside"
     elif codec == "utf-8" and raw[:2] in _UTF_16:

@@ -18,16 +18,14 @@ import numpy as np
 import polars as pl
 
 from purerec.data.adjacency import adjacency_rows, is_adjacency
-from purerec.data.contents import Content, check_file, content_of, reason, shown
+from purerec.data.contents import Content, content_of, reason, shown
 from purerec.data.delimited import POLARS_ERRORS, polars_csv, text_rows
 from purerec.data.interactions import Interactions
-from purerec.data.sniffing import CANONICAL_INTEGER, ROLES, Role, TextLayout, find_roles, sniff
+from purerec.data.large.folders import PARQUET, is_utf8, read_folder, read_parquet
+from purerec.data.large.places import Place, is_url
+from purerec.data.sniffing import CANONICAL_INTEGER, ROLES, Columns, Role, TextLayout, find_roles, sniff
 from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
-
-_PARQUET = (".parquet", ".pq")
-
-Columns = dict[Role, str | int | None]
 
 
 def read(
@@ -47,6 +45,9 @@ def read(
 ) -> Interactions:
     """Read interactions from a path, a pandas/polars/Arrow table or a scipy sparse matrix.
 
+    A path may be a folder: a data set written by `ingest`, or Parquet files that belong together. Both, and single
+    Parquet files, may also be at a URL that fsspec reaches, such as s3://bucket/clicks (extra `ingest`).
+
     A text file is a table, or has a user and all items of that user on each line (`purerec.data.adjacency`); which of
     the two is recognised unless `lists` tells.
 
@@ -56,9 +57,15 @@ def read(
     """
     columns: Columns = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
     if isinstance(source, str | os.PathLike):
-        path = Path(os.fsdecode(source))
-        if _suffix(path) in _PARQUET:
-            data = checked(_read_parquet(path, columns), where=shown(path), name=name or _stem(path))
+        path, place = Path(os.fsdecode(source)), Place(os.fsdecode(source))
+        folder = read_folder(place, columns, name)
+        if folder is not None:
+            data = folder
+        elif _suffix(path) in PARQUET:
+            data = checked(read_parquet(place, columns), where=shown(place.address), name=name or _stem(path))
+        elif is_url(place.address):
+            fact = f"{place}: text at a URL is not read directly"
+            raise ReadError(fact, "ingest it", command=f"use: purerec ingest {place} --out FOLDER")
         else:
             data = _read_text(path, columns, name or _stem(path), delimiter, header, encoding, lists)
     else:
@@ -79,7 +86,7 @@ def read_labels(
     Of several titles of an item, the first counts.
     """
     where, path = shown(path), Path(os.fsdecode(path))
-    if _suffix(path) in _PARQUET:
+    if _suffix(path) in PARQUET:
         raise ReadError(f"{where}: titles are read from text, not from Parquet; write them as CSV")
     content = content_of(path, encoding)
     layout = sniff(
@@ -89,7 +96,7 @@ def read_labels(
         columns={"item": item, "label": label},
         required=("item", "label"),
     )
-    text = text_rows(content, _body(content, layout), layout, where).table.drop_nulls()
+    text = text_rows(content, body(content, layout), layout, where).table.drop_nulls()
     text = text.unique("item", keep="first", maintain_order=True)
     return dict(zip(text["item"].to_list(), text["label"].to_list(), strict=True))
 
@@ -105,7 +112,7 @@ def is_list_file(
     `equally_long`: also if all lines have the same number of fields, so that it may be a table.
     """
     path = Path(os.fsdecode(source))
-    if options.get("lists") is not None or _tells_a_table(**options) or _suffix(path) in _PARQUET:
+    if options.get("lists") is not None or _tells_a_table(**options) or _suffix(path) in PARQUET:
         return bool(options.get("lists"))
     return is_adjacency(content_of(path, encoding).sample(shown(path)), equally_long=equally_long)
 
@@ -121,11 +128,6 @@ def _stem(path: Path) -> str:
 
 def _suffix(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower()
-
-
-def _is_utf8(path: Path) -> bool:
-    """polars cannot open other paths."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in str(path))
 
 
 def _read_text(
@@ -153,7 +155,13 @@ def _read_text(
         header=header,
         columns=columns,
     )
-    start = _body(content, layout)
+    return read_rows(content, body(content, layout), layout, where=where, name=name, path=path)
+
+
+def read_rows(
+    content: Content, start: int, layout: TextLayout, *, where: str, name: str, path: Path | None = None
+) -> Interactions:
+    """The rows of a table in text, from `start` on; `path` is where the same bytes are in a file, if they are."""
     table = _read_typed(path, content, start, layout)
     if table is not None:
         try:
@@ -164,28 +172,13 @@ def _read_text(
     return checked(_with_integer_ids(rows.table), where=where, name=name, row_number=rows.line)
 
 
-def _body(content: Content, layout: TextLayout) -> int:
+def body(content: Content, layout: TextLayout) -> int:
     """Where the first line below the header begins."""
     start = content.skip_blank_lines()
     return content.skip_blank_lines(content.after_line(start)) if layout.has_header else start
 
 
-def _read_parquet(path: Path, columns: Columns) -> pl.DataFrame:
-    where = shown(path)
-    check_file(path)
-    try:
-        source = str(path) if _is_utf8(path) else path.read_bytes()
-        scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
-        names = scan.collect_schema().names()
-        roles = find_roles(names, columns, where=where)
-        return scan.select([pl.col(names[n]).alias(role) for role, n in roles.items()]).collect()
-    except (*POLARS_ERRORS, OSError, ValueError) as error:
-        if isinstance(error, ReadError):
-            raise
-        raise ReadError(f"{where}: not a readable Parquet file ({reason(error)}); write it again") from None
-
-
-def _read_typed(path: Path, content: Content, start: int, layout: TextLayout) -> pl.DataFrame | None:
+def _read_typed(path: Path | None, content: Content, start: int, layout: TextLayout) -> pl.DataFrame | None:
     """The rows with numeric types where the first lines suggest it; None if that fails or could change an id."""
     types: dict[Role, pl.DataType] = {}
     for role, n in layout.roles.items():
@@ -209,9 +202,10 @@ def _read_typed(path: Path, content: Content, start: int, layout: TextLayout) ->
         return None
     if layout.delimiter == "::" and _has_other_colons(content.raw, start):
         return None
-    source = path if isinstance(content.raw, mmap.mmap) and _is_utf8(path) else bytes(content.raw)
+    is_file = path is not None and isinstance(content.raw, mmap.mmap) and is_utf8(str(path))
+    source = path if path is not None and is_file else bytes(content.raw)
     try:
-        table = polars_csv(source, layout, types, skip_lines=content.line_number(start) - 1)
+        table = polars_csv(source, layout, types, skip_lines=content.line_number(start) - content.first_line)
     except POLARS_ERRORS:
         return None
     return _without_blank_rows(table, content, layout)

@@ -17,6 +17,8 @@ from purerec.errors import ReadError
 
 Role = Literal["user", "item", "rating", "timestamp", "label"]
 ROLES: tuple[Role, ...] = ("user", "item", "rating", "timestamp", "label")
+Columns = dict[Role, str | int | None]
+"""The name or position of each column that somebody told"""
 
 _NAMES: dict[Role, str] = {
     "user": """user userid uid uuid usr username customer customerid custid client clientid visitor visitorid

@@ -7,6 +7,7 @@
     splits       the parts of a split
     snapshots    a folder's tensors in memory that several processes share
     files        single files, devices and pipes
+    ingest       files of any size to a data set in parts
     outputs      which outputs of a command would destroy its inputs or each other
     swapping     how a finished folder takes the place of an old one, in one step
     temporary    names for what is not finished, and what dead processes left under them

@@ -1,0 +1,76 @@
+"""`purerec ingest`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from purerec.cli.groups import FileColumns
+from purerec.cli.options import command
+from purerec.output import console
+
+if TYPE_CHECKING:
+    from purerec.storage.ingest.ingest import Progress
+
+
+def ingest(
+    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="CSV or Parquet files, folders or URLs.")],
+    out: Annotated[str, typer.Option("--out", help="Folder or URL to write the data set to.")],
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", help="Parts to spread the users over; 16, or more for large files.")
+    ] = None,
+    memory_mb: Annotated[float, typer.Option("--memory-mb", help="Roughly how much memory to use.")] = 1000,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    columns: FileColumns = FileColumns(),
+) -> None:
+    """Turn files of any size into a data set that is read in parts, in little memory.
+
+    Examples:
+      purerec ingest clicks-*.csv.gz --out clicks
+      purerec ingest s3://bucket/2024/ --user visitor --item sku --out clicks
+      purerec fit clicks --model pure --out model
+    """
+    from purerec.storage.ingest.ingest import ingest as run
+
+    with _bar() as progress:
+        try:
+            found = run(
+                files,
+                out,
+                user=columns.user,
+                item=columns.item,
+                rating=columns.rating,
+                timestamp=columns.timestamp,
+                encoding=columns.encoding,
+                partitions=partitions,
+                memory_mb=memory_mb,
+                resume=resume,
+                progress=progress,
+            )
+        except KeyboardInterrupt:
+            raise console.Interrupted("interrupted: the same command with --resume continues") from None
+    console.say(
+        f"{found.facts.rows:,} interactions of {found.n_users:,} users and {found.n_items:,} items in "
+        f"{found.n_parts} parts, written to {out}"
+    )
+    console.note(f"next: {command('fit', out, '--model', 'pure', '--out', 'model')}")
+
+
+@contextmanager
+def _bar() -> Iterator[Progress | None]:
+    """A line on the terminal that says how far it is; none elsewhere."""
+    if not console.err.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console.err) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def show(stage: str, done: int, whole: int) -> None:
+            bar.update(task, description=stage, completed=done, total=whole)
+
+        yield show

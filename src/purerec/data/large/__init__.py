@@ -1,0 +1,8 @@
+"""Logs that are larger than memory.
+
+places          files and folders on this machine, or wherever fsspec reaches
+chunks          a large file, piece by piece, each checked as `read` checks a whole one
+partitioning    which part of a data set a user belongs to
+folders         Parquet files, and folders of them
+dataset         the folders that `purerec ingest` writes: read whole, or only some parts
+"""

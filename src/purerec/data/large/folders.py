@@ -1,0 +1,69 @@
+"""Parquet files, and folders: a data set in parts, or Parquet files that belong together, as Spark writes them."""
+
+from __future__ import annotations
+
+import io
+
+import polars as pl
+
+from purerec.data.contents import check_file, reason, shown
+from purerec.data.delimited import POLARS_ERRORS
+from purerec.data.interactions import Interactions
+from purerec.data.large.dataset import Dataset
+from purerec.data.large.places import Place, is_url
+from purerec.data.sniffing import Columns, find_roles
+from purerec.data.validation import checked
+from purerec.errors import DataError, ReadError
+
+PARQUET = (".parquet", ".pq")
+
+
+def read_folder(place: Place, columns: Columns, name: str | None) -> Interactions | None:
+    """All rows of a folder; None if it is none."""
+    names = place.names()
+    if names is None:
+        return None
+    found = Dataset.open(place)
+    if found is not None:
+        if given := [role for role, column in columns.items() if column is not None]:
+            raise ReadError(f"{place}: is a data set whose columns are known; leave out {' and '.join(given)}")
+        return found.read(name=name)
+    files = [file for file in names if file.lower().endswith(PARQUET)]
+    if not files:
+        raise ReadError(f"{place}: is a directory; give the file of interactions inside it")
+    tables = {file: read_parquet(place / file, columns) for file in files}
+    whole = name or place.name
+    try:
+        return checked(pl.concat(tables.values(), how="vertical_relaxed"), where=str(place), name=whole)
+    except (DataError, *POLARS_ERRORS) as error:
+        for file, table in tables.items():  # names the file, if one alone is to blame
+            checked(table, where=str(place / file), name=file)
+        if isinstance(error, DataError):
+            raise
+        raise ReadError(f"{place}: its files have different types ({reason(error)}); write them alike") from None
+
+
+def read_parquet(place: Place, columns: Columns) -> pl.DataFrame:
+    """The columns that have a role."""
+    where = shown(place.address)
+    try:
+        scan = pl.scan_parquet(_source(place), glob=False, hive_partitioning=False)
+        names = scan.collect_schema().names()
+        roles = find_roles(names, columns, where=where)
+        return scan.select([pl.col(names[n]).alias(role) for role, n in roles.items()]).collect()
+    except (*POLARS_ERRORS, OSError, ValueError) as error:
+        if isinstance(error, ReadError):
+            raise
+        raise ReadError(f"{where}: not a readable Parquet file ({reason(error)}); write it again") from None
+
+
+def _source(place: Place) -> str | io.BytesIO:
+    if is_url(place.address):
+        return io.BytesIO(place.read())
+    check_file(place.path)
+    return place.address if is_utf8(place.address) else io.BytesIO(place.read())
+
+
+def is_utf8(path: str) -> bool:
+    """polars cannot open other paths."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in path)

@@ -1,0 +1,113 @@
+"""Files and folders on this machine, or at a URL: whatever fsspec reaches (s3://, gs://, abfs://, file://)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from purerec.data.contents import check_file, reason, shown
+from purerec.errors import MissingExtraError, ReadError
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.I)
+
+
+def is_url(source: str) -> bool:
+    return bool(_URL.match(source))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file or a folder."""
+
+    address: str
+    """A path, or a URL"""
+
+    def __str__(self) -> str:
+        return shown(self.address)
+
+    def __truediv__(self, name: str) -> Place:
+        return Place(f"{self.address.rstrip('/')}/{name}")
+
+    @property
+    def name(self) -> str:
+        return self.address.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def path(self) -> Path:
+        """On this machine."""
+        return Path(self.address)
+
+    def open(self) -> BinaryIO:
+        """For reading bytes."""
+        if not is_url(self.address):
+            check_file(self.path)
+        try:
+            if not is_url(self.address):
+                return self.path.open("rb")
+            system, path = self._remote()
+            return cast("BinaryIO", system.open(path, "rb"))
+        except FileNotFoundError:
+            raise ReadError(f"{self}: there is no such file; check the address") from None
+        except Exception as error:  # a library of a store may raise whatever it likes
+            raise self._unreachable(error) from None
+
+    def read(self) -> bytes:
+        with self.open() as file:
+            return file.read()
+
+    def names(self) -> list[str] | None:
+        """The names in a folder, sorted; None if it is none."""
+        try:
+            if not is_url(self.address):
+                folder = self.path
+                return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else None
+            system, path = self._remote()
+            if not system.isdir(path):
+                return None
+            return sorted(str(found).rstrip("/").rsplit("/", 1)[-1] for found in system.ls(path, detail=False))
+        except Exception as error:
+            raise self._unreachable(error) from None
+
+    def version(self) -> dict[str, Any]:
+        """What tells one state of a file from another: its size, and when it was written if that is known."""
+        if not is_url(self.address):
+            check_file(self.path)
+            found = self.path.stat()
+            return {"size": found.st_size, "written": found.st_mtime_ns}
+        try:
+            system, path = self._remote()
+            facts = system.info(path)
+        except FileNotFoundError:
+            raise ReadError(f"{self}: there is no such file; check the address") from None
+        except Exception as error:
+            raise self._unreachable(error) from None
+        return {"size": int(facts.get("size") or 0), "written": str(facts.get("ETag") or facts.get("mtime"))}
+
+    def write(self, content: bytes) -> None:
+        """At a URL: the whole file at once."""
+        try:
+            system, path = self._remote()
+            system.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+            system.pipe_file(path, content)
+        except Exception as error:
+            raise ReadError(
+                f"{self}: cannot be written ({reason(error)}); check the address and its rights"
+            ) from None
+
+    def _remote(self) -> tuple[Any, str]:
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError:
+            raise MissingExtraError("fsspec", "ingest", purpose=f"reaching {self}") from None
+        try:
+            system, path = url_to_fs(self.address)
+        except ImportError as error:  # says which package speaks this protocol
+            raise ReadError(f"{self}: {reason(error)}") from None
+        return system, str(path)
+
+    def _unreachable(self, error: Exception) -> Exception:
+        if isinstance(error, ReadError | MissingExtraError):
+            return error
+        return ReadError(f"{self}: cannot be read ({reason(error)}); check the address and its rights")
