@@ -104,6 +104,15 @@ class _Work:
         pieces = self._begun(folder) if resume and status(folder) is not None else []
         if not pieces:
             self._begin(folder)
+        try:
+            self._go_on(pieces, folder)
+        except DataError:  # once the files are mended they are others, and these pieces of no use
+            discard(folder)
+            raise
+        return pieces
+
+    def _go_on(self, pieces: list[Piece], folder: Path) -> None:
+        """Read what follows the pieces that there are."""
         last = pieces[-1] if pieces else None
         first_file, start = (0, Position()) if last is None else (last.facts["file"], last.end)
         for number, place in enumerate(self.places):
@@ -118,7 +127,6 @@ class _Work:
             start = Position()
         if not pieces:
             raise DataError(f"{self.places[0]}: there are no interactions in it; give files with one per row")
-        return pieces
 
     def merged(self, pieces: list[Piece], out: Path, name: str) -> DatasetFacts:
         def report(done: int, steps: int) -> None:
