@@ -69,8 +69,8 @@ ROOMS = [
     "engines",
     "models",
     "tuning",
-    "experiments",
     "output",
+    "experiments",
     "serving",
     "cli",
 ]
