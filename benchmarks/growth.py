@@ -18,7 +18,7 @@ ITEMS = 10_000
 
 
 def measure(millions: float) -> dict[str, Any]:
-    from purerec.data.synthetic import make_world
+    from purerec.data.synthetic.world import make_world
     from purerec.models.registry import make_model
 
     make_model("pugmf", epochs=1, dim=16).fit(make_world(users=50, items=50).observed)

@@ -28,7 +28,7 @@ def peak_mb() -> float:
 
 
 def measure(millions: float) -> dict[str, Any]:
-    from purerec.data.synthetic import make_world
+    from purerec.data.synthetic.world import make_world
 
     start = time.perf_counter()
     make_world(users=10, items=10)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from purerec.data.readers import read_labels as read_labels
     from purerec.data.splits import Split as Split
     from purerec.data.splits import split as split
-    from purerec.data.synthetic import make_world as make_world
+    from purerec.data.synthetic.world import make_world as make_world
     from purerec.evaluation import metrics as metrics
     from purerec.evaluation.protocols import Evaluation as Evaluation
     from purerec.evaluation.protocols import evaluate as evaluate
@@ -103,7 +103,7 @@ _WHERE = {
     "load_model": "models.registry",
     "load_split": "storage.splits",
     "make_model": "models.registry",
-    "make_world": "data.synthetic",
+    "make_world": "data.synthetic.world",
     "read": "data.readers",
     "read_labels": "data.readers",
     "save_split": "storage.splits",

@@ -7,6 +7,6 @@
     sharing                              several logs with the same ids
     datasets, catalog, locate, download  data sets by name; where their files are; how they are fetched
     splits, given, folds                 parts made from a log; parts given; validation folds of a train part
-    synthetic, synthetic_kernels         a world whose truth is known
+    synthetic/                           a world whose truth is known
 
 May import errors, rng and jit."""

@@ -326,7 +326,7 @@ def _entry(name: str) -> Entry:
 
 
 def _load_world(params: dict[str, Any]) -> Interactions:
-    from purerec.data.synthetic import make_world, setting_names
+    from purerec.data.synthetic.world import make_world, setting_names
 
     unknown = [key for key in params if key not in setting_names()]
     if unknown:

@@ -10,7 +10,7 @@ import numpy as np
 
 from purerec.data.interactions import Interactions
 from purerec.data.splits import split
-from purerec.data.synthetic import make_world
+from purerec.data.synthetic.world import make_world
 from purerec.evaluation.protocols import Evaluation, evaluate
 from purerec.evaluation.significance import compare, pooled
 from purerec.experiments.plans import Plan, progress_line

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.data.interactions import Interactions
-from purerec.data.synthetic_kernels import fill_logits, fill_observed, fill_relevance, fill_truth
+from purerec.data.synthetic.kernels import fill_logits, fill_observed, fill_relevance, fill_truth
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError
 from purerec.rng import key64, named_rng

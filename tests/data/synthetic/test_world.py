@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from purerec.data import synthetic as world_module
-from purerec.data.synthetic import World, WorldSettings, make_world
+from purerec.data.synthetic import world as world_module
+from purerec.data.synthetic.world import World, WorldSettings, make_world
 from purerec.errors import ConfigError
 
 EVERYONE = np.arange(400)
@@ -181,7 +181,7 @@ def test_same_settings_same_bits() -> None:
 
 
 def test_the_number_of_threads_does_not_matter() -> None:
-    code = "from purerec.data.synthetic import make_world as m; print(m(users=3000, items=1000).observed.fingerprint)"
+    code = "from purerec.data.synthetic.world import make_world as m; print(m(users=3000, items=1000).observed.fingerprint)"
     found = {
         subprocess.run(
             [sys.executable, "-c", code],
