@@ -4,9 +4,11 @@
     delimited, adjacency                 its rows, or its lists of items per user
     readers, validation                  files and tables read; their values checked
     vocabulary, interactions, indices    ids and their indices; the log; checks of indices from outside
+    pairs                                pairs sorted by user and item, repeated ones found
     sharing                              several logs with the same ids
     datasets, catalog, locate, download  data sets by name; where their files are; how they are fetched
-    splits, given, folds                 parts made from a log; parts given; validation folds of a train part
+    splits, picking, made                parts made from a log; which rows are held out; how parts were made
+    given, folds, cold                   parts given; validation folds of a train part; ids new to the test part
     synthetic/                           a world whose truth is known
 
 May import errors, rng and jit."""

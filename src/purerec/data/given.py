@@ -15,9 +15,10 @@ import numpy as np
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.made import Made
+from purerec.data.picking import UNITS_PER_SECOND
 from purerec.data.readers import is_list_file, read
 from purerec.data.sharing import with_shared_vocabularies
-from purerec.data.splits import UNITS_PER_SECOND, Split
+from purerec.data.splits import Split
 from purerec.errors import SplitError
 
 

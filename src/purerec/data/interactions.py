@@ -17,7 +17,8 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.data.indices import index_of
-from purerec.data.vocabulary import Id, Vocabulary, encode
+from purerec.data.pairs import last_of_each_pair, sorted_matrix
+from purerec.data.vocabulary import Id, Vocabulary, as_series, encode
 from purerec.errors import DataError
 from purerec.types import F32, I32, I64, Mask
 
@@ -38,7 +39,7 @@ class Csr:
     def of(cls, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike, shape: tuple[int, int]) -> Csr:
         """From pairs in any order, repeated ones counted once. Two counting sorts: linear in the pairs."""
         user, item = np.asarray(user_idx), np.asarray(item_idx)
-        matrix = _sorted_matrix(user, item, np.ones(len(user), dtype=np.int8), shape)
+        matrix = sorted_matrix(user, item, np.ones(len(user), dtype=np.int8), shape)
         matrix.has_sorted_indices, matrix.has_canonical_format = True, False
         matrix.sum_duplicates()
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), shape)
@@ -84,18 +85,6 @@ class Csr:
         from scipy.sparse import csr_array
 
         return csr_array((np.ones(len(self), dtype=np.float32), self.indices, self.indptr), shape=self.shape)
-
-
-def _sorted_matrix(
-    user: npt.NDArray[Any], item: npt.NDArray[Any], values: npt.NDArray[Any], shape: tuple[int, int]
-) -> Any:
-    """A scipy CSR matrix whose rows are sorted, repeats kept side by side in their order."""
-    from scipy.sparse import coo_array
-
-    # Sorting by item first and by user second, both stable and by counting, leaves every row sorted.
-    coo = coo_array((values, (item, user)), shape=shape[::-1])
-    coo.has_canonical_format = True  # says that there is nothing to sum, which spares a comparison sort
-    return coo.tocsr().T.tocsr()
 
 
 def _freeze(*arrays: npt.NDArray[Any] | None) -> None:
@@ -293,17 +282,8 @@ class Interactions:
             raise DataError(f"deduplicate keeps 'last' or 'highest', not {keep!r}")
         if keep == "highest" and self.rating is None:
             raise DataError("cannot keep the highest rating: there is no rating column; use keep='last'")
-        matrix = _sorted_matrix(self.user_idx, self.item_idx, np.arange(len(self), dtype=np.int32), self.shape)
-        order, item = matrix.data, matrix.indices  # the rows by user, item and position
-        same = np.zeros(len(order) + 1, dtype=np.bool_)  # does the row before, in this order, have the same pair?
-        same[1:-1] = (item[1:] == item[:-1]) & (self.user_idx[order[1:]] == self.user_idx[order[:-1]])
         value = self.rating if keep == "highest" else self.timestamp
-        if value is not None:  # only the rows of repeated pairs have to be put into its order
-            several = np.flatnonzero(same[:-1] | same[1:])
-            group = np.cumsum(~same[several])
-            order[several] = order[several][np.lexsort((value[order[several]], group))]
-        kept = np.zeros(len(self), dtype=np.bool_)
-        kept[order[~same[1:]]] = True
+        kept = last_of_each_pair(self.user_idx, self.item_idx, self.shape, value)
         data = self.subset(kept)
         data.__dict__["pairs"] = self.pairs  # the same pairs, so they need not be found again
         return data
@@ -349,8 +329,8 @@ class Interactions:
         name: str = "data",
     ) -> Interactions:
         """From columns of external ids, already checked (`purerec.data.readers` does that for files and tables)."""
-        users, user_idx = encode(_as_series(user, "user"), "user")
-        items, item_idx = encode(_as_series(item, "item"), "item")
+        users, user_idx = encode(as_series(user, "user"), "user")
+        items, item_idx = encode(as_series(item, "item"), "item")
         for vocabulary, idx in ((users, user_idx), (items, item_idx)):
             if (at := vocabulary.first_unusable(idx)) is not None:
                 raise DataError(
@@ -367,11 +347,3 @@ class Interactions:
             positive_rating,
             name=name,
         )
-
-
-def _as_series(ids: pl.Series | npt.NDArray[Any] | Sequence[Id], what: Literal["user", "item"]) -> pl.Series:
-    if isinstance(ids, pl.Series):
-        return ids
-    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
-        return pl.Series(ids)
-    return Vocabulary.of(ids, what).ids

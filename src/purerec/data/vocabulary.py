@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +125,15 @@ def _other_spelling(external: Id) -> Id | None:
             return int(external)
         return None
     return str(external) if isinstance(external, int | np.integer) else None
+
+
+def as_series(ids: pl.Series | npt.NDArray[Any] | Sequence[Id], what: Literal["user", "item"]) -> pl.Series:
+    """Ids given in any of these ways, as a column."""
+    if isinstance(ids, pl.Series):
+        return ids
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
+        return pl.Series(ids)
+    return Vocabulary.of(ids, what).ids
 
 
 def encode(ids: pl.Series, what: Literal["user", "item"]) -> tuple[Vocabulary, I32]:

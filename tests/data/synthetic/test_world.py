@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from purerec.data.synthetic import calibration
 from purerec.data.synthetic import world as world_module
 from purerec.data.synthetic.world import World, WorldSettings, make_world
 from purerec.errors import ConfigError
@@ -48,7 +49,7 @@ def test_the_prior_is_the_mean_relevance(prior: float, dim: int) -> None:
 
 def test_the_prior_of_a_world_that_is_fitted_on_a_sample() -> None:
     world = make_world(users=3000, items=1500, prior=0.05, interactions=1000)
-    assert world_module._CALIBRATION_PAIRS < 3000 * 1500
+    assert calibration.PAIRS < 3000 * 1500
     assert world.relevance(np.arange(3000)).mean(dtype=np.float64) == pytest.approx(0.05, rel=0.015)
 
 
@@ -181,7 +182,7 @@ def test_same_settings_same_bits() -> None:
 
 
 def test_the_number_of_threads_does_not_matter() -> None:
-    code = "from purerec.data.synthetic.world import make_world as m; print(m(users=3000, items=1000).observed.fingerprint)"
+    code = "import purerec as pr; print(pr.make_world(users=3000, items=1000).observed.fingerprint)"
     found = {
         subprocess.run(
             [sys.executable, "-c", code],

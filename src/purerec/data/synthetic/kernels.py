@@ -1,4 +1,4 @@
-"""Kernels of the synthetic world: what is relevant, and who came to see what. Formulas: `purerec.data.synthetic.world`."""
+"""Kernels of the synthetic world: what is relevant, and who came to see what. Formulas: `world`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ with the exposed pairs and memory with the observed ones; no user-item matrix is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.data.interactions import Interactions
+from purerec.data.synthetic.calibration import calibration_pairs, increasing_root, sigmoid
 from purerec.data.synthetic.kernels import fill_logits, fill_observed, fill_relevance, fill_truth
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError
@@ -32,8 +32,6 @@ from purerec.types import F32, F64, I32, I64, Mask
 if TYPE_CHECKING:
     from purerec.data.splits import Split
 
-_CALIBRATION_PAIRS = 1 << 20
-"""Pairs that the two unknown constants are fitted on; worlds up to this size are fitted exactly."""
 _BLOCK_CELLS = 1 << 24
 _PER_USER = 20
 
@@ -237,20 +235,18 @@ def make_world(
     user_rate = np.exp(activity * rng.standard_normal(users))
     user_rate /= user_rate.mean()
 
-    user_idx, item_idx, cells = _calibration_pairs(settings, item_weight)
+    user_idx, item_idx, cells = calibration_pairs(users, items, item_weight, named_rng(seed, "world.calibration"))
     logit = np.empty(len(user_idx))
     fill_logits(user_factors, item_factors, item_bias, user_idx, item_idx, logit)
     centre = math.log(prior / (1.0 - prior))
     low, high = centre - float(logit.max()) - 1.0, centre - float(logit.min()) + 1.0
-    shift = _increasing_root(lambda c: float(np.dot(cells, _sigmoid(logit + c))), prior, low, high)
+    shift = increasing_root(lambda c: float(np.dot(cells, sigmoid(logit + c))), prior, low, high)
     item_bias += np.float32(shift)
 
-    relevance = cells * _sigmoid(logit + shift)
+    relevance = cells * sigmoid(logit + shift)
     pull = user_rate[user_idx] * item_weight[item_idx]
     share = settings.expected / (float(users) * items)
-    log_rate = _increasing_root(
-        lambda c: float(np.dot(relevance, -np.expm1(-math.exp(c) * pull))), share, -60.0, 60.0
-    )
+    log_rate = increasing_root(lambda c: float(np.dot(relevance, -np.expm1(-math.exp(c) * pull))), share, -60.0, 60.0)
     user_rate *= math.exp(log_rate)
 
     # A log is needed to be a World, and the world to make the log: the first holds none of it.
@@ -268,67 +264,6 @@ def make_world(
 def setting_names() -> tuple[str, ...]:
     """What `make_world` takes, for error messages and help texts."""
     return tuple(f.name for f in fields(WorldSettings))
-
-
-# ---------------------------------------------------------------------- the two unknown constants
-
-
-def _calibration_pairs(settings: WorldSettings, item_weight: F64) -> tuple[I64, I64, F64]:
-    """Pairs and the share of all cells that each stands for (the shares sum to about 1)."""
-    users, items = settings.users, settings.items
-    if users * items <= _CALIBRATION_PAIRS:
-        cell = np.arange(users * items, dtype=np.int64)
-        return cell // items, cell % items, np.full(len(cell), 1.0 / len(cell))
-    rng = named_rng(settings.seed, "world.calibration")
-    n = _CALIBRATION_PAIRS
-    # Every user equally often. Half of the items by weight: with a strong bias a handful of them gets most of
-    # the exposure, and a uniform sample would hardly meet those.
-    user_idx = np.arange(n, dtype=np.int64) * users // n
-    by_weight = np.cumsum(item_weight)
-    drawn = np.searchsorted(by_weight, rng.random(n // 2) * by_weight[-1])
-    item_idx = np.concatenate([rng.integers(0, items, n - n // 2), np.minimum(drawn, items - 1)])
-    rng.shuffle(item_idx)
-    return user_idx, item_idx, 1.0 / (n * (0.5 + 0.5 * item_weight[item_idx]))
-
-
-def _sigmoid(logit: F64) -> F64:
-    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * logit))  # this form cannot overflow
-
-
-def _increasing_root(function: Callable[[float], float], target: float, low: float, high: float) -> float:
-    """Where an increasing positive function takes the value: false position (Illinois) on its logarithm.
-
-    Not from scipy.optimize, whose import alone takes longer than to make a small world. Rounded to six places,
-    so that the last bits of a sum, which depend on the number of threads, do not end up in the world.
-    """
-    goal = math.log(target)
-
-    def gap(x: float) -> float:
-        return math.log(max(function(x), 1e-300)) - goal
-
-    at_low, at_high = gap(low), gap(high)
-    if at_high <= 0.0:
-        return round(high, 6)
-    side = 0
-    for _ in range(200):
-        middle = (low * at_high - high * at_low) / (at_high - at_low)
-        if not low < middle < high:
-            middle = 0.5 * (low + high)
-        value = gap(middle)
-        if abs(value) < 1e-9 or high - low < 1e-12:
-            break
-        if value < 0.0:
-            low, at_low = middle, value
-            at_high *= 0.5 if side < 0 else 1.0
-            side = -1
-        else:
-            high, at_high = middle, value
-            at_low *= 0.5 if side > 0 else 1.0
-            side = 1
-    return round(middle, 6)
-
-
-# ---------------------------------------------------------------------- the log
 
 
 def _observe(world: World, user: I64, *, relevant_only: bool) -> tuple[I64, I64, I32]:

@@ -23,6 +23,7 @@ from purerec.models.contract.data_defaults import DIM, observed_share, shrinking
 from purerec.models.contract.foldin import Folding, LogisticFolding, Risk
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.models.families.scorers import SCORER_PARTS, dot_product, module_scores, scores
 from purerec.paper.risks import Kind
 from purerec.ranking.scorers import Factors
 from purerec.sampling.dynamic import Negatives
@@ -84,22 +85,6 @@ class DiscriminatorConfig(EpochConfig):
         "prior": Floats(0.0005, 0.5, start=observed_share),
         "unlabeled_ratio": Floats(1, 20),
     }
-
-
-_SCORER_PARTS: dict[str, dict[str, Part]] = {
-    "mf": {},
-    "gmf": {"relation": Part(("dim",))},
-    "bilinear": {"relation": Part(("dim", "dim"))},
-    "fm": {"user_bias": Part(("users",)), "item_bias": Part(("items",))},
-    "mlp": {
-        "mlp.0.weight": Part((32, "2*dim")),
-        "mlp.0.bias": Part((32,)),
-        "mlp.2.weight": Part((16, 32)),
-        "mlp.2.bias": Part((16,)),
-        "mlp.4.weight": Part((1, 16)),
-    },
-}
-"""What each scorer learns besides embeddings and a bias"""
 
 
 class DiscriminatorModel(EpochModel):
@@ -190,7 +175,7 @@ class DiscriminatorModel(EpochModel):
     # ------------------------------------------------------------------ storing
 
     def _layout(self) -> Layout:
-        return {**super()._layout(), "bias": Part((1,)), **_SCORER_PARTS[self.config.scorer]}
+        return {**super()._layout(), "bias": Part((1,)), **SCORER_PARTS[self.config.scorer]}
 
     def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
         own = {name: array for name, array in state.items() if name.startswith("scorer.")}
@@ -199,7 +184,7 @@ class DiscriminatorModel(EpochModel):
             return
         for name, array in own.items():  # of a module from outside, which alone knows what they look like
             check_finite(name, array)
-        unused = _SCORER_PARTS[self.config.scorer]
+        unused = SCORER_PARTS[self.config.scorer]
         layout = {name: part for name, part in self._layout().items() if name not in unused}
         check_layout({name: array for name, array in state.items() if name not in own}, layout, sizes)
 
@@ -210,31 +195,12 @@ class DiscriminatorModel(EpochModel):
 
     def _embeddings(self) -> Factors | None:
         """phi as a dot product, up to a constant for each user, if it is one."""
-        params = self._params
-        users, items = params["user"], params["item"]
-        if self._has_own_scorer():
-            return None
-        if self.config.scorer == "gmf":
-            users = users * params["relation"]
-        elif self.config.scorer == "bilinear":
-            users = users @ params["relation"]
-        elif self.config.scorer == "mlp":
-            return None
-        return Factors(np.ascontiguousarray(users), items, params.get("item_bias"))
+        return None if self._has_own_scorer() else dot_product(self.config.scorer, self._params)
 
     def _score(self, user_idx: I64) -> F32:
-        parts = self._embeddings()
-        if parts is None:
-            own = self._has_own_scorer()
-            return self._own_scores(user_idx) if own else _mlp_scores(self._params, user_idx)
-        scores = parts.users[user_idx] @ parts.items.T
-        if parts.item_bias is not None:
-            scores += parts.item_bias
-        shift = self._params["bias"]
-        if "user_bias" in self._params:
-            shift = shift + self._params["user_bias"][user_idx, None]
-        scores += shift
-        return scores
+        if self._has_own_scorer():
+            return module_scores(self.scorer_module, self._params, user_idx)
+        return scores(self.config.scorer, self._params, user_idx)
 
     def _folding(self) -> Folding | None:
         """The risk that the model was trained with; `nnpu` as `pu`, from which it differs for overfitted models, and
@@ -271,29 +237,6 @@ class DiscriminatorModel(EpochModel):
 
     def _has_own_scorer(self) -> bool:
         return any(name.startswith("scorer.") for name in self._params) or self.scorer_module is not None
-
-    def _own_scores(self, user_idx: I64) -> F32:
-        """phi by the module that was given, with the weights that it learned."""
-        import copy
-
-        import torch
-
-        if self.scorer_module is None:
-            raise ConfigError(
-                "this model was fitted with a scorer of your own: set model.scorer_module to such a module"
-            )
-        module = copy.deepcopy(self.scorer_module).eval()
-        prefix = "scorer."
-        learned = {
-            n.removeprefix(prefix).removesuffix("/buffer"): a for n, a in self._params.items() if n.startswith(prefix)
-        }
-        module.load_state_dict({n: torch.from_numpy(np.array(a)) for n, a in learned.items()})
-        users, items = (torch.from_numpy(self._params[side]) for side in ("user", "item"))
-        out = np.empty((len(user_idx), len(items)), dtype=np.float32)
-        with torch.no_grad():
-            for row, user in zip(out, user_idx, strict=True):
-                row[:] = module(users[int(user)].expand(len(items), -1), items).numpy()
-        return out + self._params["bias"]
 
 
 class DiscriminatorGame:
@@ -332,16 +275,3 @@ class DiscriminatorGame:
 
     def restore(self, state: State, number: int) -> None:
         self.engine.restore(state)
-
-
-def _mlp_scores(params: Params, user_idx: I64) -> F32:
-    """The network of the mlp scorer, layer by layer: (len(user_idx), n_items)."""
-    items, width = params["item"], params["user"].shape[1]
-    first, second, last = (params[f"mlp.{n}.weight"] for n in (0, 2, 4))
-    from_items = items @ first[:, width:].T + params["mlp.0.bias"]
-    scores = np.empty((len(user_idx), len(items)), dtype=np.float32)
-    for row, user in enumerate(user_idx):
-        hidden = np.maximum(from_items + first[:, :width] @ params["user"][user], 0)
-        hidden = np.maximum(hidden @ second.T + params["mlp.2.bias"], 0)
-        scores[row] = hidden @ last[0] + params["bias"]
-    return scores

@@ -62,7 +62,7 @@ def test_engines_choose_alike(scorer: str, negatives: Negatives, unlabeled: str)
     )  # fmt: skip
     params = start_of(settings)
     torch_engine = TorchEngine(source_of(*positives(), N_ITEMS), settings, seed=1, params=params)
-    user, item = torch_engine._sampler.pairs(300, seed=3)  # more than the kernel's blocks
+    user, item = torch_engine._batches.sampler.pairs(300, seed=3)  # more than the kernel's blocks
     chosen, candidates, x = cpu_choice(settings, params, user, item)
     phi = torch_engine._phi(np.repeat(user, 6), candidates.ravel()).reshape(-1, 6)
     expected = candidates[np.arange(300), chosen_places(phi, negatives, x)]

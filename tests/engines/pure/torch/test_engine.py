@@ -358,7 +358,7 @@ def test_an_epoch_covers_all_positives_and_draws_what_is_due(unlabeled: str) -> 
     engine = engine_of(settings)
     indptr, indices = positives()
     observed = set(zip(np.repeat(np.arange(N_USERS), np.diff(indptr)).tolist(), indices.tolist(), strict=True))
-    batches = list(engine._batches(np.random.default_rng(0), use_fakes=True))
+    batches = list(engine._batches.epoch(np.random.default_rng(0), engine._phi, use_fakes=True))
     seen = [pair for b in batches for pair in zip(b.pos_user.tolist(), b.pos_item.tolist(), strict=True)]
     assert sorted(seen) == sorted(observed)
     drawn = [pair for b in batches for pair in zip(b.unl_user.tolist(), b.unl_item.tolist(), strict=True)]
@@ -393,7 +393,7 @@ def test_epoch_statistics() -> None:
 def test_a_user_who_touched_everything_is_left_out_of_the_unlabeled() -> None:
     indptr, indices = np.array([0, 3, 4]), np.array([0, 1, 2, 1], dtype=np.int32)
     engine = TorchEngine(source_of(indptr, indices, 3), settings_of(unlabeled_per_epoch=8), seed=0)
-    (batch,) = engine._batches(np.random.default_rng(0), use_fakes=False)
+    (batch,) = engine._batches.epoch(np.random.default_rng(0), engine._phi, use_fakes=False)
     assert set(batch.unl_user.tolist()) == {1}
     assert batch.unl_user.size == 2
     assert math.isfinite(engine.train_discriminator(learning_rate=1e-3).loss)

@@ -1,4 +1,4 @@
-"""The discriminator's step, compiled: slots, scores, coefficients, gradients, Adam. Formulas: see `game`.
+"""The discriminator's step, compiled: slots, scores, coefficients, gradients, Adam. Formulas: see `spec`.
 
 A step works on the distinct rows of its batch. Each gets a slot; gradients gather in the slots without the
 relation, which is applied once per slot and not once per pair:
@@ -19,13 +19,14 @@ import math
 
 import numpy as np
 
-from purerec.engines.pure.cpu.generators import Side, make_fakes
+from purerec.engines.pure.cpu.generators import make_fakes
 from purerec.engines.pure.cpu.kernels import (
     BILINEAR,
     FM,
     GMF,
     Model,
     Rules,
+    Side,
     Work,
     activate,
     aligned,

@@ -11,11 +11,12 @@ import numpy.typing as npt
 from purerec.engines.norms import mean_norms
 from purerec.engines.pure.cpu import epochs as epochs
 from purerec.engines.pure.cpu.choice import Choice
+from purerec.engines.pure.cpu.constraints import RECOLOUR
 from purerec.engines.pure.cpu.discriminator import discriminator_step
 from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch, generators_step
-from purerec.engines.pure.cpu.generators import RECOLOUR, Side
-from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, MF, Rules, Work
+from purerec.engines.pure.cpu.kernels import Side, Work
 from purerec.engines.pure.cpu.memory import Memory, padded, parameter_shapes
+from purerec.engines.pure.cpu.rules import check_settings, rules_of
 from purerec.engines.pure.cpu.team import Team, run_both, two_teams
 from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, initial_parameters
 from purerec.engines.source import DataSource
@@ -25,7 +26,6 @@ from purerec.rng import key64
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.types import F64, I32
 
-_SCORERS = {"mf": MF, "gmf": GMF, "bilinear": BILINEAR, "fm": FM}
 _UNLABELED = {"per_user": epochs.PER_USER, "global": epochs.GLOBAL, "popularity": epochs.POPULARITY}
 _COUNTERS = ("steps", "generator_steps", "epochs", "generator_epochs")
 _STREAMS = ("shuffle", "draw", "item noise", "user noise")
@@ -52,7 +52,7 @@ class CpuEngine:
         threads: Literal[1, 2] | None = None,
         memory_mb: float = 256.0,
     ) -> None:
-        _check(settings, threads)
+        check_settings(settings, threads)
         self.settings, self._threads = settings, threads
         n_items, data = source.shape[1], source.positives()
         self._sampler = UnlabeledSampler(data.indptr, data.indices, n_items, memory_mb=memory_mb, full_users="skip")
@@ -71,7 +71,7 @@ class CpuEngine:
         self._pairs = np.empty(tables.indices.size, np.uint64)
         self._keys = np.array([key64(seed, f"cpu {name}") for name in _STREAMS])
         self._counters = dict.fromkeys(_COUNTERS, 0)
-        self._rules = _rules(settings)
+        self._rules = rules_of(settings)
 
         self._shapes = parameter_shapes(tables.n_users, n_items, settings)
         for name, value in (params or {}).items():
@@ -316,49 +316,10 @@ class CpuEngine:
                 )
 
 
-def _check(s: GameSettings, threads: int | None) -> None:
-    """What would make kernels read or divide where they must not; the rest is the model config's business."""
-    if s.scorer not in _SCORERS:
-        fact = f"the cpu engine has no scorer {s.scorer!r}"
-        raise ConfigError(fact, "use engine='torch'", command="use --set engine=torch")
-    if s.dim_i != s.dim and s.scorer != "bilinear":
-        raise ConfigError(f"item_dim {s.dim_i} differs from dim {s.dim}, which {s.scorer!r} cannot score")
-    if s.dim < 1 or s.dim_i < 1 or s.hidden < 1 or s.batch_size < 1:
-        raise ConfigError("dim, item_dim, hidden and batch_size must be at least 1")
-    if not 0.0 < s.prior < 1.0:
-        raise ConfigError(f"prior must lie between 0 and 1, not {s.prior}")
-    if not 0.0 <= s.fake_ratio <= 1.0:
-        raise ConfigError(f"fake_ratio must lie in [0, 1], not {s.fake_ratio}")
-    if s.epsilon <= 0.0:
-        raise ConfigError(f"epsilon must be positive, not {s.epsilon}: rows without a gradient divide by it")
-    if s.candidates < 1:
-        raise ConfigError(f"candidates must be at least 1, not {s.candidates}")
-    if threads not in (None, 1, 2):
-        raise ConfigError(f"threads must be 1, 2 or None, not {threads}")
-
-
 def _cores() -> int:
     """Cores that this process may use; the environment's NUMBA_NUM_THREADS, if it is set."""
     config: Any = numba.config  # filled at run time
     return int(config.NUMBA_NUM_THREADS)
-
-
-def _rules(s: GameSettings) -> Rules:
-    risk = s.logistic
-    return Rules(
-        u_dim=padded(s.dim),
-        i_dim=padded(s.dim_i),
-        scorer=_SCORERS[s.scorer],
-        own=float(risk.own),
-        unlabeled=float(risk.unlabeled),
-        is_clamped=risk.is_clamped,
-        fake=float(s.fake_weight / s.prior),
-        train_bias=s.train_bias,
-        regularization=float(s.regularization),
-        beta1=float(s.beta1),
-        beta2=float(s.beta2),
-        epsilon=float(s.epsilon),
-    )
 
 
 def _stats(sums: npt.NDArray[np.float64]) -> EpochStats:

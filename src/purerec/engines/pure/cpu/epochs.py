@@ -6,8 +6,8 @@ import numpy as np
 
 from purerec.engines.pure.cpu.choice import Choice, choose_unlabeled
 from purerec.engines.pure.cpu.discriminator import discriminator_step
-from purerec.engines.pure.cpu.generators import Side, fill_noise, generator_step
-from purerec.engines.pure.cpu.kernels import Model, Rules, Work, aligned
+from purerec.engines.pure.cpu.generators import fill_noise, generator_step
+from purerec.engines.pure.cpu.kernels import Model, Rules, Side, Work, aligned
 from purerec.engines.pure.cpu.team import Team, meet
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel

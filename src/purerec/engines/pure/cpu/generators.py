@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from purerec.engines.pure.cpu.constraints import NORM, RECOLOUR, constrain
 from purerec.engines.pure.cpu.kernels import (
     BILINEAR,
     FM,
     Model,
     Rules,
+    Side,
     activate,
     dense_adam,
     turn,
@@ -31,9 +32,8 @@ from purerec.jit.simd import (
     total,
     where_positive,
 )
-from purerec.types import F32, F64, I32
+from purerec.types import F32, I32
 
-NO_CONSTRAINT, NORM, RECOLOUR = 0, 1, 2
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _MINUS_TWO = np.float32(-2.0)
 _TO_UNIT = np.float32(2.0**-32)
@@ -43,65 +43,6 @@ _HALF_TURN = np.float32(math.pi)
 _HALF = np.float32(0.5)
 _C1, _C2, _C3, _C4, _C5, _C6 = (np.float32((-1.0) ** k / math.factorial(2 * k)) for k in range(1, 7))
 _S1, _S2, _S3, _S4, _S5, _S6 = (np.float32((-1.0) ** k / math.factorial(2 * k + 1)) for k in range(1, 7))
-
-
-class Side(NamedTuple):
-    """One generator with its scratch. d is the padded width of its fakes, h of the hidden layer.
-
-    All weights lie in one array, so that one call of Adam moves them:
-    w1 (n_in, h), noise first, then the condition; b1 (h,); w2 (h, d); b2 (d,); then the moments.
-    """
-
-    is_item: bool
-    conditional: bool
-    rectified: bool
-    constraint: int
-    saturating: bool
-    noise_deviation: float
-    dim: int
-    """Width without padding."""
-    hidden: int
-    """Padded."""
-    condition_dim: int
-    """Padded width of the other side's embedding."""
-    n_weights: int
-    theta: F32
-    grad: F32
-    w2_turned: F32
-    """(d, h)"""
-    noise: F32
-    """(n, d)"""
-    first: F32
-    """(n, h): hidden layer after its relu."""
-    raw: F32
-    """(n, d): before the constraint."""
-    fakes: F32
-    """(n, d): after it."""
-    scale: F32
-    """(n,): what `norm` multiplied by."""
-    phi: F32
-    sigma: F32
-    pull: F32
-    """(n, d): d phi / d fake, then dL/draw."""
-    row32: F32
-    """(d,)"""
-    real_mean: F64
-    """(d,)"""
-    real_factor: F64
-    """(d, d): lower Cholesky factor of the real embeddings' covariance."""
-    real_norm: F64
-    """(1,)"""
-    row: F64
-    mean: F64
-    factor: F64
-    colour: F64
-    mean32: F32
-    real_mean32: F32
-    colour32: F32
-    """(d, d): L_r inv(L_b)."""
-    colour32_turned: F32
-    uniform: F32
-    """(3 * LANES,)"""
 
 
 @kernel(inner=True)
@@ -175,102 +116,13 @@ def _forward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None
             store(g.raw, k * d + j, acc)
 
 
-@kernel(inner=True)
-def _cholesky(a: F64, n: Scalar, stride: Scalar) -> None:
-    """The lower factor of the leading (n, n) block, in place."""
-    for i in range(n):
-        for j in range(i + 1):
-            s = a[i * stride + j]
-            for k in range(j):
-                s -= a[i * stride + k] * a[j * stride + k]
-            a[i * stride + j] = math.sqrt(s) if i == j else s / a[j * stride + j]
-
-
-@kernel(inner=True)
-def _find_colour(g: Side, n: Scalar) -> None:
-    """Mean of the raw fakes and L_r inv(L_b); with less than two fakes there is no covariance: only shift."""
-    d, width = g.dim, g.dim + (-g.dim) % LANES
-    for q in range(d):
-        g.mean[q] = 0.0
-        for p in range(q + 1):
-            g.factor[q * width + p] = 0.0
-    for k in range(n):
-        for q in range(d):
-            g.mean[q] += np.float64(g.raw[k * width + q])
-    for q in range(d):
-        g.mean[q] /= n
-    for k in range(n):
-        for q in range(d):
-            g.row[q] = np.float64(g.raw[k * width + q]) - g.mean[q]
-        for q in range(d):
-            for p in range(q + 1):
-                g.factor[q * width + p] += g.row[q] * g.row[p]
-    trace = 0.0
-    for q in range(d):
-        for p in range(q + 1):
-            g.factor[q * width + p] /= n
-        trace += g.factor[q * width + q]
-    for q in range(d):
-        g.factor[q * width + q] += 1e-6 * trace / d + 1e-12
-    _cholesky(g.factor, d, width)
-    for q in range(d):
-        if n < 2:
-            for p in range(d):
-                g.colour[q * width + p] = 1.0 if p == q else 0.0
-            continue
-        for p in range(d - 1, -1, -1):  # one row of X, from X L_b = L_r
-            s = g.real_factor[q * width + p]
-            for k in range(p + 1, d):
-                s -= g.colour[q * width + k] * g.factor[k * width + p]
-            g.colour[q * width + p] = s / g.factor[p * width + p]
-    for q in range(d):
-        g.mean32[q] = g.mean[q]
-        g.real_mean32[q] = g.real_mean[q]
-        for p in range(d):
-            g.colour32[q * width + p] = g.colour[q * width + p]
-            g.colour32_turned[p * width + q] = g.colour[q * width + p]
-
-
-@kernel(inner=True)
-def _constrain(g: Side, n: Scalar) -> Scalar:
-    """raw -> fakes; returns the sum of the fakes' norms."""
-    d = g.dim + (-g.dim) % LANES
-    norms = 0.0
-    if g.constraint == RECOLOUR:
-        _find_colour(g, n)
-    for k in range(n):
-        squares = splat(_ZERO)
-        if g.constraint == RECOLOUR:
-            for j in range(0, d, LANES):
-                acc = load(g.real_mean32, j)
-                for q in range(g.dim):
-                    acc = acc + load(g.colour32_turned, q * d + j) * (g.raw[k * d + q] - g.mean32[q])
-                store(g.fakes, k * d + j, acc)
-                squares = squares + acc * acc
-            norms += math.sqrt(np.float64(total(squares)))
-            continue
-        for j in range(0, d, LANES):
-            x = load(g.raw, k * d + j)
-            store(g.fakes, k * d + j, x)
-            squares = squares + x * x
-        norm = math.sqrt(np.float64(total(squares)))
-        if g.constraint == NORM:
-            scale = np.float32(g.real_norm[0] / norm) if norm > g.real_norm[0] else _ONE
-            g.scale[k] = scale
-            norm = norm * float(scale)
-            for j in range(0, d, LANES):
-                store(g.fakes, k * d + j, load(g.raw, k * d + j) * scale)
-        norms += norm
-    return norms
-
-
 @kernel(inline=True)
 def make_fakes(g: Side, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scalar:
     """n fakes from the noise that lies in `g`, for the pairs whose other side is `ids`; the sum of norms."""
     if n == 0:
         return 0.0
     _forward(g, m.user if g.is_item else m.item, ids, first_id, n)
-    return _constrain(g, n)
+    return constrain(g, n)
 
 
 @kernel(inner=True)

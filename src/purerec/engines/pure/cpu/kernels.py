@@ -1,4 +1,4 @@
-"""What the compiled discriminator and generators share: the model in memory, Adam, scores, activations."""
+"""What the compiled discriminator and generators share: the models in memory, Adam, scores, activations."""
 
 from __future__ import annotations
 
@@ -50,6 +50,65 @@ class Rules(NamedTuple):
     beta1: float
     beta2: float
     epsilon: float
+
+
+class Side(NamedTuple):
+    """One generator with its scratch. d is the padded width of its fakes, h of the hidden layer.
+
+    All weights lie in one array, so that one call of Adam moves them:
+    w1 (n_in, h), noise first, then the condition; b1 (h,); w2 (h, d); b2 (d,); then the moments.
+    """
+
+    is_item: bool
+    conditional: bool
+    rectified: bool
+    constraint: int
+    saturating: bool
+    noise_deviation: float
+    dim: int
+    """Width without padding."""
+    hidden: int
+    """Padded."""
+    condition_dim: int
+    """Padded width of the other side's embedding."""
+    n_weights: int
+    theta: F32
+    grad: F32
+    w2_turned: F32
+    """(d, h)"""
+    noise: F32
+    """(n, d)"""
+    first: F32
+    """(n, h): hidden layer after its relu."""
+    raw: F32
+    """(n, d): before the constraint."""
+    fakes: F32
+    """(n, d): after it."""
+    scale: F32
+    """(n,): what `norm` multiplied by."""
+    phi: F32
+    sigma: F32
+    pull: F32
+    """(n, d): d phi / d fake, then dL/draw."""
+    row32: F32
+    """(d,)"""
+    real_mean: F64
+    """(d,)"""
+    real_factor: F64
+    """(d, d): lower Cholesky factor of the real embeddings' covariance."""
+    real_norm: F64
+    """(1,)"""
+    row: F64
+    mean: F64
+    factor: F64
+    colour: F64
+    mean32: F32
+    real_mean32: F32
+    colour32: F32
+    """(d, d): L_r inv(L_b)."""
+    colour32_turned: F32
+    uniform: F32
+    """(3 * LANES,)"""
 
 
 class Work(NamedTuple):

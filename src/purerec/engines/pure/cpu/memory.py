@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.engines.pure.cpu.choice import BLOCK, Choice
-from purerec.engines.pure.cpu.generators import NO_CONSTRAINT, NORM, RECOLOUR, Side
-from purerec.engines.pure.cpu.kernels import Model, Work
+from purerec.engines.pure.cpu.constraints import NO_CONSTRAINT, NORM, RECOLOUR
+from purerec.engines.pure.cpu.kernels import Model, Side, Work
 from purerec.engines.pure.spec import GameSettings, Params
 from purerec.jit.simd import LANES
 from purerec.sampling.dynamic import RULES

@@ -1,1 +1,6 @@
-"""The same game by autograd: short modules, any scorer, GPU."""
+"""The same game by autograd: any scorer, GPU.
+
+engine     Algorithm 1
+batches    positives, unlabeled pairs and noise
+modules    the discriminator, the generators, the risk
+stats      means over an epoch"""

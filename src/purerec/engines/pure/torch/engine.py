@@ -1,8 +1,8 @@
 """The torch engine: Algorithm 1 with autograd, on CPU or GPU, with any scorer.
 
-The readable one of the two engines. `modules` holds the pieces, this file the game: an epoch is a loop of
-batches, and a step on a batch is a loss and one move of Adam. The cpu engine takes the same steps, faster, for
-the dot-product family; tests hold the two together.
+The readable one of the two engines. `batches` makes the batches, `modules` holds the pieces, and this file plays the
+game: an epoch is a loop of batches, and a step on a batch is a loss and one move of Adam. The cpu engine takes the same
+steps, faster, for the dot-product family; tests hold the two together.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ import numpy.typing as npt
 from purerec.engines.norms import mean_norms
 from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, initial_parameters
 from purerec.engines.source import DataSource
-from purerec.errors import ConfigError, DataError, MissingExtraError, StoreError
-from purerec.rng import key64, named_rng
-from purerec.sampling.dynamic import chosen_places
-from purerec.sampling.unlabeled import UnlabeledSampler
+from purerec.errors import ConfigError, MissingExtraError, StoreError
+from purerec.rng import named_rng
 from purerec.types import F32, I32
 
 try:
@@ -33,6 +31,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="the torch engine") from missing
 
+from purerec.engines.pure.torch.batches import BatchMaker
 from purerec.engines.pure.torch.modules import (
     CONSTRAINTS,
     Discriminator,
@@ -89,24 +88,18 @@ class TorchEngine:
         if scorer_module is not None:
             settings = replace(settings, scorer="mf")  # no relation, no row biases: the module has what it needs
         self.settings, self.seed, self.device = settings, seed, torch.device(device)
-        n_items, data = source.shape[1], source.positives()
-        self._sampler = UnlabeledSampler(data.indptr, data.indices, n_items, full_users="skip")
-        degree = data.counts
-        if not np.any((degree > 0) & (degree < n_items)):
-            raise DataError(
-                f"no user has touched some, but not all, of the {n_items} items; use data with both in it"
-            )
-        self._pos_user, self._pos_item = data.users, data.indices
+        positives = source.positives()
+        self._batches = BatchMaker(positives, settings, seed)
         self._weight = {
-            "user": self._tensor(degree.astype(np.float64)),
-            "item": self._tensor(data.item_counts.astype(np.float64)),
+            "user": self._tensor(positives.counts.astype(np.float64)),
+            "item": self._tensor(positives.item_counts.astype(np.float64)),
         }
-        self._counters = {"epochs": 0, "generator_epochs": 0, "draws": 0}
+        self._counters = {"epochs": 0, "generator_epochs": 0}
 
         self.generators = new_generators(settings).to(self.device)
         with torch.random.fork_rng([]):  # torch's layers draw a start of their own, which is not used
             scorer = new_scorer(settings) if scorer_module is None else copy.deepcopy(scorer_module)
-        self.discriminator = Discriminator(degree.size, n_items, settings, scorer).to(self.device)
+        self.discriminator = Discriminator(*source.shape, settings, scorer).to(self.device)
         # Public names: `relation` or `mlp.0.weight` of our own scorers, `scorer.*` of a module from outside.
         own = "scorer." if scorer_module is None else ""
         self._named = {name.removeprefix(own): p for name, p in self.discriminator.named_parameters()}
@@ -132,7 +125,7 @@ class TorchEngine:
             raise ConfigError("unlabeled_per_epoch is 0; give the number of unlabeled pairs of an epoch")
         real = self._real_sides()
         with self._randomness("epochs") as rng:
-            batches = self._batches(rng, use_fakes=use_fakes)
+            batches = self._batches.epoch(rng, self._phi, use_fakes=use_fakes)
             return means([self._discriminator_step(batch, real, learning_rate) for batch in batches])
 
     @one_thread()
@@ -142,59 +135,9 @@ class TorchEngine:
             raise ConfigError("there is no generator to train; set generators to 'item', 'user' or 'both'")
         real = self._real_sides()
         with self._randomness("generator_epochs") as rng:
-            batches = (self._generator_batch(rng) for _ in range(steps))
+            batches = (self._batches.for_generators(rng) for _ in range(steps))
             # A batch may be empty: when all its users have touched every item.
             return means([self._generator_step(b, real, learning_rate) for b in batches if b.unl_user.size])
-
-    def _batches(self, rng: np.random.Generator, *, use_fakes: bool) -> Iterator[Batch]:
-        """Lines 5 to 8: all positives in random order, each batch with its share of unlabeled and fakes."""
-        s = self.settings
-        order = rng.permutation(self._pos_user.size)
-        starts = range(0, order.size, s.batch_size)
-        for number, start in enumerate(starts):
-            chosen = order[start : start + s.batch_size]
-            user, item = self._pos_user[chosen], self._pos_item[chosen]
-            # The difference of two floors: the shares differ by one at most and add up to the whole.
-            upto = [(number + k) * s.unlabeled_per_epoch // len(starts) for k in (0, 1)]
-            unl_user, unl_item = self._unlabeled(np.resize(user, upto[1] - upto[0]))
-            unl_item = self._choose(unl_user, unl_item, rng)
-            n_fakes = round(s.fake_ratio * unl_user.size) if use_fakes else 0
-            yield Batch(user, item, unl_user, unl_item, *self._noise(n_fakes, rng))
-
-    def _generator_batch(self, rng: np.random.Generator) -> Batch:
-        """Lines 12 and 13: noise, and unlabeled pairs whose item or user it will replace."""
-        chosen = rng.integers(self._pos_user.size, size=self.settings.batch_size)
-        user, item = self._unlabeled(self._pos_user[chosen])
-        nobody = user[:0]
-        return Batch(nobody, nobody, user, item, *self._noise(user.size, rng))
-
-    def _unlabeled(self, user: I32) -> tuple[I32, I32]:
-        """One pair for each given user (none for a user who touched every item), or as many of anyone's."""
-        stream = {"seed": self.seed, "counter": self._counters["draws"]}
-        self._counters["draws"] += user.size
-        if self.settings.unlabeled == "global":
-            return self._sampler.pairs(user.size, **stream)
-        if self.settings.unlabeled == "popularity":
-            item = self._sampler.popular_items_for(user, **stream)
-        else:
-            item = self._sampler.items_for(user, **stream)
-        return user[item >= 0], item[item >= 0]
-
-    def _choose(self, user: I32, item: I32, rng: np.random.Generator) -> I32:
-        """Dynamic negatives: each item may give way to one of `candidates` - 1 further draws for its user."""
-        s, more = self.settings, self.settings.candidates - 1
-        if s.negatives == "uniform" or more == 0 or not user.size:
-            return item
-        # A stream of its own, at a place that follows from what was drawn so far.
-        draw = self._sampler.popular_items_for if s.unlabeled == "popularity" else self._sampler.items_for
-        seed, counter = int(key64(self.seed, "candidates")), (self._counters["draws"] - user.size) * more
-        others = draw(np.repeat(user, more), seed=seed, counter=counter)
-        candidates = np.column_stack([item, others.reshape(-1, more)])
-        scores = self._phi(np.repeat(user, more + 1), candidates.ravel())
-        x = rng.random(len(user)) if s.negatives == "drns" else np.zeros(len(user))
-        place = chosen_places(scores.reshape(candidates.shape), s.negatives, x)
-        chosen: I32 = candidates[np.arange(len(user)), place]
-        return chosen
 
     @torch.no_grad()
     def _phi(self, user: I32, item: I32) -> F32:
@@ -203,12 +146,6 @@ class TorchEngine:
         scores: F32 = phi(phi.pairs(self._tensor(user), self._tensor(item))).numpy(force=True)
         phi.train()
         return scores
-
-    def _noise(self, n: int, rng: np.random.Generator) -> Iterator[F32]:
-        """Eq. (noise_input), for the item and for the user generator; none for one that does not exist."""
-        for name, dim in (("item_gen", self.settings.dim_i), ("user_gen", self.settings.dim)):
-            shape = (n if name in self.generators else 0, dim)
-            yield rng.standard_normal(shape, dtype=np.float32) * np.float32(self.settings.noise)
 
     # --- Steps
 
@@ -296,7 +233,8 @@ class TorchEngine:
             state[f"{name}/m"], state[f"{name}/v"] = _array(adam["exp_avg"]), _array(adam["exp_avg_sq"])
             state[f"{name}/step"] = np.array(int(adam["step"]))
         state |= {f"{name}/buffer": _array(buffer) for name, buffer in self.discriminator.named_buffers()}
-        return state | {f"counter/{name}": np.array(n) for name, n in self._counters.items()}
+        counters = self._counters | {"draws": self._batches.draws}
+        return state | {f"counter/{name}": np.array(n) for name, n in counters.items()}
 
     def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
         """Go on from the `state` of an engine with the same data, settings and seed."""
@@ -313,7 +251,9 @@ class TorchEngine:
             }
         for name, buffer in self.discriminator.named_buffers():
             buffer.copy_(self._tensor(state[f"{name}/buffer"]))
-        self._counters = {name: int(np.asarray(state[f"counter/{name}"], np.int64)) for name in self._counters}
+        counters = {name: int(np.asarray(state[f"counter/{name}"], np.int64)) for name in (*self._counters, "draws")}
+        self._batches.draws = counters.pop("draws")
+        self._counters = counters
 
     # --- Set-up
 

@@ -1,0 +1,91 @@
+"""The batches of an epoch: positives in random order, unlabeled pairs and noise beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from purerec.data.interactions import Csr
+from purerec.engines.pure.spec import Batch, GameSettings
+from purerec.errors import DataError
+from purerec.rng import key64
+from purerec.sampling.dynamic import chosen_places
+from purerec.sampling.unlabeled import UnlabeledSampler
+from purerec.types import F32, I32
+
+Phi = Callable[[I32, I32], F32]
+"""Scores of pairs, (n,) users and (n,) items to (n,)"""
+
+
+class BatchMaker:
+    """Makes batches from these positives. What it draws depends on the seed and on how much was drawn before."""
+
+    def __init__(self, positives: Csr, settings: GameSettings, seed: int) -> None:
+        n_items, degree = positives.shape[1], positives.counts
+        self.sampler = UnlabeledSampler(positives.indptr, positives.indices, n_items, full_users="skip")
+        if not np.any((degree > 0) & (degree < n_items)):
+            raise DataError(
+                f"no user has touched some, but not all, of the {n_items} items; use data with both in it"
+            )
+        self.settings, self.seed = settings, seed
+        self.draws = 0
+        """Unlabeled pairs drawn so far"""
+        self._pos_user, self._pos_item = positives.users, positives.indices
+
+    def epoch(self, rng: np.random.Generator, phi: Phi, *, use_fakes: bool) -> Iterator[Batch]:
+        """Lines 5 to 8: all positives in random order, each batch with its share of unlabeled and fakes."""
+        s = self.settings
+        order = rng.permutation(self._pos_user.size)
+        starts = range(0, order.size, s.batch_size)
+        for number, start in enumerate(starts):
+            chosen = order[start : start + s.batch_size]
+            user, item = self._pos_user[chosen], self._pos_item[chosen]
+            # The difference of two floors: the shares differ by one at most and add up to the whole.
+            upto = [(number + k) * s.unlabeled_per_epoch // len(starts) for k in (0, 1)]
+            unl_user, unl_item = self._unlabeled(np.resize(user, upto[1] - upto[0]))
+            unl_item = self._choose(unl_user, unl_item, phi, rng)
+            n_fakes = round(s.fake_ratio * unl_user.size) if use_fakes else 0
+            yield Batch(user, item, unl_user, unl_item, *self._noise(n_fakes, rng))
+
+    def for_generators(self, rng: np.random.Generator) -> Batch:
+        """Lines 12 and 13: noise, and unlabeled pairs whose item or user it will replace."""
+        chosen = rng.integers(self._pos_user.size, size=self.settings.batch_size)
+        user, item = self._unlabeled(self._pos_user[chosen])
+        nobody = user[:0]
+        return Batch(nobody, nobody, user, item, *self._noise(user.size, rng))
+
+    def _unlabeled(self, user: I32) -> tuple[I32, I32]:
+        """One pair for each given user (none for a user who touched every item), or as many of anyone's."""
+        stream = {"seed": self.seed, "counter": self.draws}
+        self.draws += user.size
+        if self.settings.unlabeled == "global":
+            return self.sampler.pairs(user.size, **stream)
+        if self.settings.unlabeled == "popularity":
+            item = self.sampler.popular_items_for(user, **stream)
+        else:
+            item = self.sampler.items_for(user, **stream)
+        return user[item >= 0], item[item >= 0]
+
+    def _choose(self, user: I32, item: I32, phi: Phi, rng: np.random.Generator) -> I32:
+        """Dynamic negatives: each item may give way to one of `candidates` - 1 further draws for its user."""
+        s, more = self.settings, self.settings.candidates - 1
+        if s.negatives == "uniform" or more == 0 or not user.size:
+            return item
+        # A stream of its own, at a place that follows from what was drawn so far.
+        draw = self.sampler.popular_items_for if s.unlabeled == "popularity" else self.sampler.items_for
+        seed, counter = int(key64(self.seed, "candidates")), (self.draws - user.size) * more
+        others = draw(np.repeat(user, more), seed=seed, counter=counter)
+        candidates = np.column_stack([item, others.reshape(-1, more)])
+        scores = phi(np.repeat(user, more + 1), candidates.ravel())
+        x = rng.random(len(user)) if s.negatives == "drns" else np.zeros(len(user))
+        place = chosen_places(scores.reshape(candidates.shape), s.negatives, x)
+        chosen: I32 = candidates[np.arange(len(user)), place]
+        return chosen
+
+    def _noise(self, n: int, rng: np.random.Generator) -> Iterator[F32]:
+        """Eq. (noise_input), for the item and for the user generator; none for one that does not exist."""
+        s = self.settings
+        for side, dim in (("item", s.dim_i), ("user", s.dim)):
+            shape = (n if s.generators in (side, "both") else 0, dim)
+            yield rng.standard_normal(shape, dtype=np.float32) * np.float32(s.noise)
