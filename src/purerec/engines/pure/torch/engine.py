@@ -1,8 +1,8 @@
 """The torch engine: Algorithm 1 with autograd, on CPU or GPU, with any scorer.
 
 The readable one of the two engines. `batches` makes the batches, `modules` holds the pieces, and this file plays the
-game: an epoch is a loop of batches, and a step on a batch is a loss and one move of Adam. The cpu engine takes the same
-steps, faster, for the dot-product family; tests hold the two together.
+game: an epoch is a loop of batches, and a step on a batch is a loss and one move of Adam. The cpu engine takes the
+same steps, faster, for the dot-product family; tests hold the two together.
 """
 
 from __future__ import annotations
