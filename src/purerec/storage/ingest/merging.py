@@ -14,7 +14,7 @@ import polars as pl
 
 from purerec.data.interactions import TimeUnit
 from purerec.data.large.dataset import DatasetFacts, part_name, summary, time_units
-from purerec.data.splits import UNITS_PER_SECOND
+from purerec.data.picking import UNITS_PER_SECOND
 from purerec.storage.ingest.spilling import SIDES, Piece, Side
 
 Progress = Callable[[int, int], None]
