@@ -14,6 +14,7 @@
                Recommender (what they have in common), Run (what a fit may do besides learning)
     results    evaluate and compare, which return an Evaluation and a Comparison; metrics, as functions of ranks
     settings   tune, which returns a Tuned
+    your own   register, register_metric, register_reader: models, metrics and file formats of your own
 
 Everything below is imported when it is first used, so that `import purerec` stays quick.
 """
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
     from purerec.data.catalog import load as load
     from purerec.data.given import given_split as given_split
     from purerec.data.interactions import Interactions as Interactions
+    from purerec.data.plugins.readers import register_reader as register_reader
     from purerec.data.readers import read as read
     from purerec.data.readers import read_labels as read_labels
     from purerec.data.splits import Split as Split
     from purerec.data.splits import split as split
     from purerec.data.synthetic.world import make_world as make_world
     from purerec.evaluation import metrics as metrics
+    from purerec.evaluation.own import register_metric as register_metric
     from purerec.evaluation.protocols import Evaluation as Evaluation
     from purerec.evaluation.protocols import evaluate as evaluate
     from purerec.experiments.compare import compare as compare
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from purerec.models.pure import PURE as PURE
     from purerec.models.registry import load_model as load_model
     from purerec.models.registry import make_model as make_model
+    from purerec.models.registry import register as register
     from purerec.models.slopeone import SlopeOne as SlopeOne
     from purerec.models.svd import SVD as SVD
     from purerec.storage.ingest.ingest import ingest as ingest
@@ -106,6 +110,9 @@ _WHERE = {
     "make_world": "data.synthetic.world",
     "read": "data.readers",
     "read_labels": "data.readers",
+    "register": "models.registry",
+    "register_metric": "evaluation.own",
+    "register_reader": "data.plugins.readers",
     "save_split": "storage.splits",
     "split": "data.splits",
     "tune": "tuning.tune",

@@ -84,6 +84,11 @@ class MissingExtraError(PurerecError, ImportError):
         super().__init__(f"{purpose} needs {package}; install it with: pip install 'purerec[{extra}]'")
 
 
+def counted(n: int, one: str, several: str = "") -> str:
+    """A number with its noun: '1 user', '1,000 users'."""
+    return f"{n:,} {one if n == 1 else several or one + 's'}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The remedy for a name that is not known: the nearest one that is, or all of them."""
     import difflib  # not needed to import purerec

@@ -9,7 +9,7 @@ import pytest
 
 import purerec as pr
 from purerec.data.interactions import Csr
-from purerec.evaluation.metrics import auc, diversity, parse, parse_of_ranks, popularity
+from purerec.evaluation.metrics import auc, diversity, parse, parse_of_ranks, popularity, serendipity
 
 
 def random_split(seed: int) -> pr.Split:
@@ -106,3 +106,28 @@ def test_in_an_evaluation() -> None:
     assert 0.4 < random.metrics["AUC"] < 0.6
     assert 0 < popular.metrics["ILD@5"] < 1
     assert parse("ILD@5").needs_lists
+
+
+def test_serendipity_by_hand() -> None:
+    lists, popular = np.array([[4, 5, 6], [1, 2, -1]]), np.array([[5, 7, 8], [0, 3, 9]])
+    relevant = np.array([[True, True, False], [False, True, False]])
+    # Of the first user's two hits, item 5 is popular.
+    assert serendipity(lists, popular, relevant).tolist() == pytest.approx([1 / 3, 1 / 3])
+
+
+def test_serendipity_counts_hits_that_popularity_has_not() -> None:
+    split = random_split(3)
+    scores = np.random.default_rng(2).normal(size=split.train.shape).astype(np.float32)
+    # Of the popular items themselves nothing is serendipitous; popularity is that of the train part alone.
+    assert pr.evaluate(pr.ItemPop().fit(split.train), split, metrics="Serendipity@5").metrics["Serendipity@5"] == 0
+    found = pr.evaluate(Table(scores), split, metrics=["Serendipity@5", "P@5"])
+    assert 0 < found.metrics["Serendipity@5"] < found.metrics["P@5"]
+    known, relevant = split.full_train.positives, split.test.positives
+    for user, value in zip(found.user_idx, found.per_user["Serendipity@5"], strict=True):
+        free = np.setdiff1d(np.arange(split.train.n_items), known.row(user))
+        mine = free[np.argsort(-scores[user, free])][:5]
+        hits = np.intersect1d(mine, relevant.row(user))
+        assert value <= len(hits) / 5
+        counts = split.train.positives.item_counts
+        sure = [i for i in hits if counts[i] < np.sort(counts[free])[-5]]  # never among the five, whatever the ties
+        assert value >= len(sure) / 5

@@ -43,7 +43,7 @@ def run() -> int:
     """Run the command line and return its exit code."""
     warnings.showwarning = lambda message, *_args, **_kwargs: console.warn(str(message))
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="purerec", standalone_mode=False)
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
@@ -73,7 +73,8 @@ def run() -> int:
     except Exception as error:
         if os.environ.get("PUREREC_TRACEBACK"):
             raise
-        console.fail(f"internal error: {type(error).__name__}: {error} (PUREREC_TRACEBACK=1 shows where)")
+        what = next(iter(getattr(error, "__notes__", [])), "internal error")  # the code of somebody else is named
+        console.fail(f"{what}: {type(error).__name__}: {error} (PUREREC_TRACEBACK=1 shows where)")
         return 1
 
 

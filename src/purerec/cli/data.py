@@ -14,6 +14,7 @@ app = typer.Typer(help="Named data sets: list them, show one, fetch one.", no_ar
 
 
 @app.command("list")
+@spread
 def data_list(json: JsonOpt = None) -> None:
     """List the named data sets.
 
@@ -75,6 +76,7 @@ def _text(value: Any) -> str:
 
 
 @app.command("get")
+@spread
 def data_get(name: DataArg) -> None:
     """Fetch a data set into the cache and say where it is.
 
@@ -82,4 +84,4 @@ def data_get(name: DataArg) -> None:
     """
     from purerec.data import catalog
 
-    console.say(str(catalog.fetch(name, progress=console.err.is_terminal)))
+    console.say(str(catalog.fetch(name, progress=console.progress())))

@@ -13,22 +13,25 @@ from purerec.cli.options import (
     JsonOpt,
     MemoryOpt,
     MetricsOpt,
+    ModelOpt,
     PoolOpt,
     ProtocolOpt,
     SeedOpt,
     SetOpt,
     SettingsOpt,
     SplitOpt,
+    epoch_lines,
     protocol_of,
     settings_of,
+    told_settings,
 )
-from purerec.errors import ConfigError
+from purerec.errors import ConfigError, counted
 from purerec.output import console
 
 
 def evaluate(
     data: DataOpt = None,
-    model: Annotated[str | None, typer.Option("--model", help="See `purerec models`.")] = None,
+    model: ModelOpt = None,
     from_: Annotated[Path | None, typer.Option("--from", help="A folder written by `purerec fit`.")] = None,
     set_: SetOpt = None,
     settings: SettingsOpt = None,
@@ -54,7 +57,7 @@ def evaluate(
     """
     from purerec.evaluation.choosing import check_choice
     from purerec.experiments import run
-    from purerec.models.registry import load_model, make_model
+    from purerec.models.registry import load_model, make_model, model_name
     from purerec.paper.printed import paper_row
     from purerec.training.run import Run
     from purerec.tuning.settings_file import check_searched
@@ -69,7 +72,8 @@ def evaluate(
     if from_ is not None:
         chosen = load_model(from_)
     else:
-        chosen = make_model(cast(str, model), **settings_of(set_, settings, model))
+        model = model_name(cast(str, model))
+        chosen = make_model(model, **settings_of(set_, settings, model))
     log, parts = given.load(data, split, reading)
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
@@ -79,7 +83,7 @@ def evaluate(
         seed=seed,
         protocol=kind,
         metrics=metrics,
-        options=Run(progress=console.err.is_terminal),
+        options=Run(progress=console.progress(), callbacks=epoch_lines()),
         pool=pool,
         memory_mb=memory_mb,
     )
@@ -88,9 +92,11 @@ def evaluate(
         if json == "-":
             return
     facts = result.to_dict()
+    console.detail(told_settings(chosen))
     console.say(f"{chosen.name} on {log.name}, {parts.describe()}; {result.evaluation.label}")
     console.say(
-        f"{facts['users']:,} users evaluated, {facts['users_without_positives']:,} without a test positive left out; "
+        f"{counted(facts['users'], 'user')} evaluated, {facts['users_without_positives']:,} without a test positive "
+        f"left out; "
         f"fitted in {facts['fit_seconds']:.2f} s, evaluated in {facts['evaluate_seconds']:.2f} s"
     )
     rows: list[list[Any]] = [[chosen.name, *facts["metrics"].values()]]

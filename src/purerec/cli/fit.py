@@ -8,14 +8,27 @@ from typing import Annotated
 import typer
 
 from purerec.cli.groups import HoldingOut, ReadingWithTitles
-from purerec.cli.options import DataArg, MetricsOpt, SeedOpt, SetOpt, SettingsOpt, command, settings_of
-from purerec.errors import ConfigError
+from purerec.cli.options import (
+    DataArg,
+    JsonOpt,
+    MetricsOpt,
+    ModelArg,
+    SeedOpt,
+    SetOpt,
+    SettingsOpt,
+    command,
+    epoch_lines,
+    imports_of,
+    settings_of,
+    told_settings,
+)
+from purerec.errors import ConfigError, counted
 from purerec.output import console
 
 
 def fit(
     data: DataArg,
-    model: Annotated[str, typer.Option("--model", help="See `purerec models`.")],
+    model: ModelArg,
     out: Annotated[Path, typer.Option("--out", help="Folder to write the fitted model to.")],
     set_: SetOpt = None,
     settings: SettingsOpt = None,
@@ -45,6 +58,7 @@ def fit(
     ] = None,
     metrics: MetricsOpt = None,
     holding_out: HoldingOut = HoldingOut(),
+    json: JsonOpt = None,
     reading: ReadingWithTitles = ReadingWithTitles(),
 ) -> None:
     """Fit a model and write it to a folder, with a report.
@@ -54,11 +68,12 @@ def fit(
       purerec fit ml-100k --model pure --set dim=8 --split u1 --out model
       purerec fit clicks.csv --model pure --early-stopping --metric NDCG@20 --out model
       purerec fit clicks.csv --model pure --out model --resume
+      purerec fit clicks.csv --model my_model:MyModel --out model
     """
     from purerec.evaluation.choosing import check_choice
     from purerec.evaluation.protocols import evaluate
     from purerec.experiments.run import check_epochs, fit_with_early_stopping
-    from purerec.models.registry import make_model
+    from purerec.models.registry import make_model, model_name
     from purerec.output.report import fit_report
     from purerec.storage import check_outputs, check_target, locked, remove_folder
     from purerec.training.checkpoints import CHECKPOINT
@@ -66,7 +81,8 @@ def fit(
     from purerec.tuning.settings_file import check_searched
 
     _check_metrics(metrics, metric, split=split, early_stopping=early_stopping)
-    check_choice(metrics, metric, "exact")
+    metric = check_choice(metrics, metric, "exact")
+    model = model_name(model)
     if early_stopping:
         check_epochs(model)
     checkpoint = out.with_name(out.name + ".checkpoint")
@@ -81,7 +97,8 @@ def fit(
         check_searched(settings, data_log, parts, console.warn)
     train = data_log if parts is None else parts.full_train
     options = Run(
-        progress=console.err.is_terminal,
+        progress=console.progress(),
+        callbacks=epoch_lines(),
         checkpoint=checkpoint,
         resume=resume,
         time_limit_s=time_limit,
@@ -102,15 +119,23 @@ def fit(
         folder = recommender.save(out, files=report, **measured)
         remove_folder(checkpoint, kind=CHECKPOINT)
     facts = recommender.fitted_on
+    if json:
+        about = {"model": model, "settings": recommender.config.model_dump(mode="json"), "folder": str(folder)}
+        how = {} if parts is None else {"split": parts.label}
+        console.write_json(about | how | measured | {"fitted_on": facts.model_dump()}, json)
+        if json == "-":
+            return
+    console.detail(told_settings(recommender))
     console.say(
-        f"{model} fitted on {facts.positives:,} positives of {facts.users:,} users and {facts.items:,} "
-        f"items in {facts.fit_seconds:.2f} s, saved in {folder}"
+        f"{model} fitted on {counted(facts.positives, 'positive')} of {counted(facts.users, 'user')} and "
+        f"{counted(facts.items, 'item')} in {facts.fit_seconds:.2f} s, saved in {folder}"
     )
     if judged is not None and parts is not None:
         console.say(f"on the test part of {parts.describe()}; {judged.label}:")
         console.table(list(judged.metrics), [list(judged.metrics.values())])
-    ask = command("recommend", folder, "--user", recommender.users[0])
-    console.note(f"next: {ask}   or   {command('serve', folder)}")
+    own = imports_of(recommender)
+    ask = command("recommend", folder, "--user", recommender.users[0], *own)
+    console.note(f"next: {ask}   or   {command('serve', folder, *own)}")
 
 
 def _check_metrics(metrics: str | None, metric: str | None, *, split: str | None, early_stopping: bool) -> None:

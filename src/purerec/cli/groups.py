@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from purerec.data.plugins.named import IMPORT_FIRST
 from purerec.errors import ConfigError
 from purerec.output import console
 
@@ -22,6 +24,49 @@ if TYPE_CHECKING:
 
 def _option(name: str, text: str, panel: str) -> Any:
     return typer.Option(name, help=text, rich_help_panel=panel)
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every command has."""
+
+    import_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="A module of your own to import first, or module:Model; may be repeated.",
+            rich_help_panel="General",
+        ),
+    ] = None
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Only the answer, warnings and errors.", rich_help_panel="General"),
+    ] = False
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Also what was read, settings and epochs.", rich_help_panel="General"),
+    ] = False
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """For the time of a command."""
+        if self.quiet and self.verbose:
+            raise ConfigError("give --quiet or --verbose, not both")
+        before = os.environ.get(IMPORT_FIRST)
+        try:
+            if self.import_:
+                from purerec.models.registry import register_imports
+
+                os.environ[IMPORT_FIRST] = ",".join([*([before] if before else []), *self.import_])
+                register_imports()
+            with console.speaking("quiet" if self.quiet else "verbose" if self.verbose else "usual"):
+                yield
+        finally:
+            if before is None:
+                os.environ.pop(IMPORT_FIRST, None)
+            else:
+                os.environ[IMPORT_FIRST] = before
 
 
 @dataclass(frozen=True)
@@ -46,6 +91,15 @@ class Reading(FileColumns):
     def load(self, source: str, *, explain_positives: bool = True) -> Interactions:
         """A data set by its name or path."""
         from purerec.data import catalog
+
+        data = self._read(source)
+        console.detail(f"read {source}: {data!r}")
+        if explain_positives and source not in catalog.CATALOG:
+            self._explain_positives(source, data)
+        return data
+
+    def _read(self, source: str) -> Interactions:
+        from purerec.data import catalog
         from purerec.data.readers import read
 
         if source in catalog.CATALOG:
@@ -54,14 +108,11 @@ class Reading(FileColumns):
             ]
             if given:
                 raise ConfigError(f"{', '.join(given)} say how to read a file, and {source} is a named data set")
-            data = catalog.load(source, progress=console.err.is_terminal)
+            data = catalog.load(source, progress=console.progress())
             return data if self.min_rating is None else data.with_positives(self.min_rating)
         if not os.path.exists(source) and not Path(source).suffix and os.sep not in source:  # never raises
             return catalog.load(source)  # raises, with the names that there are
-        data = read(source, **self._options)
-        if explain_positives:
-            self._explain_positives(source, data)
-        return data
+        return read(source, **self._options)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -74,6 +125,7 @@ class Reading(FileColumns):
         from purerec.data.given import given_split
 
         parts = given_split(train, test, valid, **self._options)
+        console.detail(f"read {train} and {test}: {parts.describe()}")
         self._explain_positives(str(train), parts.train)
         return parts
 
@@ -190,20 +242,21 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}
     flat: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        kind = hints[parameter.name]
+    own = {name: (hints[name], p.default) for name, p in inspect.signature(command).parameters.items()}
+    for name, (kind, default) in (own | {"common": (Common, None)}).items():
         if is_dataclass(kind):
-            groups[parameter.name] = kind
-            own = get_type_hints(kind, include_extras=True)
-            flat.extend(_keyword(field.name, own[field.name], field.default) for field in fields(kind))
+            groups[name] = kind
+            options = get_type_hints(kind, include_extras=True)
+            flat.extend(_keyword(field.name, options[field.name], field.default) for field in fields(kind))
         else:
-            flat.append(_keyword(parameter.name, kind, parameter.default))
+            flat.append(_keyword(name, kind, default))
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
         _check_paths(given)
         made = {name: kind(**{f.name: given.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
-        command(**given, **made)
+        with made.pop("common").applied():
+            command(**given, **made)
 
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     vars(run)["__signature__"] = inspect.Signature(flat)

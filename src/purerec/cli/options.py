@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from purerec.cli.completing import complete_model, complete_models, complete_setting
 from purerec.errors import ConfigError
 
 if TYPE_CHECKING:
     from purerec.evaluation.protocols import Protocol
+    from purerec.models.contract.recommender import Recommender
+    from purerec.training.history import Record
+    from purerec.training.run import Callback
 
 DataArg = Annotated[str, typer.Argument(metavar="DATA", help="A name from `purerec data list`, or a path.")]
 DataOpt = Annotated[
@@ -22,9 +26,19 @@ SplitOpt = Annotated[
     str,
     typer.Option("--split", help="auto, u1 to u5, given, ratio, leave_n_out or temporal.", rich_help_panel="Split"),
 ]
+_MODEL_HELP = "A name from `purerec models`, or your own as module:Class."
+ModelArg = Annotated[str, typer.Option("--model", help=_MODEL_HELP, autocompletion=complete_model)]
+ModelOpt = Annotated[str | None, typer.Option("--model", help=_MODEL_HELP, autocompletion=complete_model)]
+MODELS_HELP = "Names, separated by commas, or all; your own as module:Class."
+ModelsOpt = Annotated[str, typer.Option("--models", help=MODELS_HELP, autocompletion=complete_models)]
 SetOpt = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the model; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting of the model; may be repeated.",
+        autocompletion=complete_setting,
+    ),
 ]
 SettingsOpt = Annotated[
     Path | None,
@@ -68,6 +82,41 @@ def settings_of_each(names: list[str], assignments: list[str] | None) -> dict[st
     from purerec.models.registry import settings_for_each
 
     return settings_for_each(names, settings_of(assignments))
+
+
+def told_settings(model: Recommender) -> str:
+    """The settings of a fitted model in one line; those that followed from the data are marked."""
+    from purerec.output.settings import shown_settings
+
+    shown = shown_settings(model.config, model.fitted_on.resolved)
+    return f"{model.name}: {', '.join(f'{name} {value}' for name, value in shown.items()) or 'no settings'}"
+
+
+def epoch_lines() -> tuple[Callback, ...]:
+    """For `Run.callbacks`: with --verbose, a line for each epoch."""
+    from purerec.output import console
+
+    def tell(record: Record) -> None:
+        values = ", ".join(f"{name} {value:.4g}" for name, value in record.values.items())
+        console.detail(f"epoch {record.epoch} ({record.phase}): {values}")
+
+    return (tell,)
+
+
+def imports_of(model: Recommender) -> list[str]:
+    """The option that a command on the folder of this model needs, if the model is not one of purerec's."""
+    from purerec.models.contract.model_folder import class_path
+
+    path = class_path(type(model))
+    return [] if path is None else ["--import", path]
+
+
+def as_typed(model: str) -> str:
+    """How another command is told of a model: by its name, or as module:Class."""
+    from purerec.models.contract.model_folder import class_path
+    from purerec.models.registry import model_class
+
+    return class_path(model_class(model)) or model
 
 
 def command(*words: object) -> str:

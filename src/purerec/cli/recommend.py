@@ -96,7 +96,7 @@ def _write(out: Path, parts: Iterator[pl.DataFrame], n_users: int) -> None:
     from purerec.output.tables import write_parts
 
     columns = TextColumn("lists"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console.err, disable=not console.err.is_terminal, transient=True) as progress:
+    with Progress(*columns, console=console.err, disable=not console.progress(), transient=True) as progress:
         task = progress.add_task("lists", total=n_users)
 
         def followed() -> Iterator[pl.DataFrame]:

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from purerec import __version__
+from purerec.cli.completing import complete_models
 from purerec.cli.groups import Parts, Reading, as_given
 from purerec.cli.options import (
+    MODELS_HELP,
     DataOpt,
     JsonOpt,
     PoolOpt,
     ProtocolOpt,
     SetOpt,
     SplitOpt,
+    as_typed,
     command,
     protocol_of,
     settings_of_each,
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def tune(
-    model: Annotated[str, typer.Option("--model", "--models", help="Names, separated by commas, or all.")],
+    model: Annotated[str, typer.Option("--model", "--models", help=MODELS_HELP, autocompletion=complete_models)],
     data: DataOpt = None,
     trials: Annotated[
         int | None, typer.Option("--trials", help="Settings to try, for each model; 30 if no time is given.", min=1)
@@ -82,7 +85,7 @@ def tune(
     also = read_settings(settings) if settings is not None else {}
     budget = Budget(trials, minutes)
     kind = protocol_of(protocol)
-    check_choice(None, metric, kind)
+    metric = check_choice(None, metric, kind)
     given.check(data, split)
     log, parts = given.load(data, split, reading)
     metric = metric or deciding_metric(log.name)
@@ -140,15 +143,17 @@ def tune(
         same = [*([] if data is None else [data, "--split", split]), *as_given(given), *as_given(reading)]
         if kind != "exact":
             same += ["--protocol", kind, "--pool", str(pool)]
-        console.note(f"next: {command('evaluate', *same, '--model', next(iter(found)), '--settings', out)}")
+        first = next(iter(found))
+        console.note(f"next: {command('evaluate', *same, '--model', as_typed(first), '--settings', out)}")
 
 
 def _names(text: str) -> list[str]:
-    from purerec.models.registry import REGISTRY, model_class
+    from purerec.models.registry import REGISTRY, model_class, model_name
 
     names = list(REGISTRY) if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise ConfigError("give at least one model to --model")
+    names = [model_name(name) for name in names]
     for name in names:
         model_class(name)
     return list(dict.fromkeys(names))

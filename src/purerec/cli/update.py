@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from purerec.cli.groups import ReadingWithTitles
-from purerec.cli.options import DataArg, FolderArg, SeedOpt, command
+from purerec.cli.options import DataArg, FolderArg, SeedOpt, command, epoch_lines, imports_of
+from purerec.errors import counted
 from purerec.output import console
 
 if TYPE_CHECKING:
@@ -46,17 +47,20 @@ def update(
         as_before = reading.min_rating is None and model.fitted_on.positive_rating is not None
         new = reading.load(data, explain_positives=not as_before)
         before = model.fitted_on.updated
-        model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=Run(progress=console.err.is_terminal))
+        run = Run(progress=console.progress(), callbacks=epoch_lines())
+        model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=run)
         written = model.save(out, files={"report.html": fit_report(model).encode()})
     facts = model.fitted_on.updated
     if facts is None or facts == before:
         console.say(f"{data} has nothing new for {folder}; the model in {written} is unchanged")
         return
     console.say(
-        f"{model.name} updated with {facts.new_positives:,} new positives, {facts.new_users:,} new users and "
-        f"{facts.new_items:,} new items in {facts.seconds:.2f} s, saved in {written}"
+        f"{model.name} updated with {counted(facts.new_positives, 'new positive')}, "
+        f"{counted(facts.new_users, 'new user')} and {counted(facts.new_items, 'new item')} in "
+        f"{facts.seconds:.2f} s, saved in {written}"
     )
-    console.note(f"next: {command('recommend', written, '--user', model.users[len(model.users) - 1])}")
+    last = model.users[len(model.users) - 1]
+    console.note(f"next: {command('recommend', written, '--user', last, *imports_of(model))}")
 
 
 def _with_ids_of(model: Recommender, new: Interactions) -> Interactions:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ import numpy as np
 import polars as pl
 
 from purerec.data.adjacency import adjacency_rows, is_adjacency
-from purerec.data.contents import Content, content_of, reason, shown
+from purerec.data.contents import Content, check_file, content_of, reason, shown
 from purerec.data.delimited import POLARS_ERRORS, polars_csv, text_rows
 from purerec.data.interactions import Interactions
 from purerec.data.large.folders import PARQUET, is_utf8, read_folder, read_parquet
 from purerec.data.large.places import Place, is_url
+from purerec.data.plugins.readers import read_with, reader_of
 from purerec.data.sniffing import CANONICAL_INTEGER, ROLES, Columns, Role, TextLayout, find_roles, sniff
 from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
@@ -54,6 +56,8 @@ def read(
     Columns are found by their names (user, user_id, uid, customer, ...; item, movieId, sku, ...) or, without a
     header, by position: user, item, rating, timestamp. Name them to overrule that. `positive_rating` says from
     which rating on a row counts as a positive; without it every row does.
+
+    A file whose suffix has a reader of its own (`register_reader`) is read by that.
     """
     columns: Columns = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
     if isinstance(source, str | os.PathLike):
@@ -61,6 +65,14 @@ def read(
         folder = read_folder(place, columns, name)
         if folder is not None:
             data = folder
+        elif (reader := reader_of(_suffix(path))) is not None:
+            check_file(path)
+            found = read_with(reader, path, shown(path))
+            data = (
+                replace(found, name=name or _stem(path))
+                if isinstance(found, Interactions)
+                else checked(_from_object(found, columns, shown(path)), where=shown(path), name=name or _stem(path))
+            )
         elif _suffix(path) in PARQUET:
             data = checked(read_parquet(place, columns), where=shown(place.address), name=name or _stem(path))
         elif is_url(place.address):
@@ -112,7 +124,8 @@ def is_list_file(
     `equally_long`: also if all lines have the same number of fields, so that it may be a table.
     """
     path = Path(os.fsdecode(source))
-    if options.get("lists") is not None or _tells_a_table(**options) or _suffix(path) in PARQUET:
+    suffix = _suffix(path)
+    if options.get("lists") is not None or _tells_a_table(**options) or suffix in PARQUET or reader_of(suffix):
         return bool(options.get("lists"))
     return is_adjacency(content_of(path, encoding).sample(shown(path)), equally_long=equally_long)
 

@@ -1,6 +1,8 @@
 """Ranks to metrics with a value for each user.
 
     metrics         P, NDCG, MAP, MRR and others, from ranks
+    own             metrics of other people
+    lists           the lists that some metrics need
     choosing        which metrics are reported, and which one decides
     protocols       exact, sampled, as published
     leakage         a model that has seen the answers is refused

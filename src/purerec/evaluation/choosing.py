@@ -17,7 +17,7 @@ def parse_all(names: Names) -> list[Metric]:
     """Several metrics, given as a list or as 'Recall@20,NDCG@20'; repeated names count once."""
     listed = names.split(",") if isinstance(names, str) else list(names)
     stripped = [name.strip() if isinstance(name, str) else name for name in listed]
-    metrics = [parse(name) for name in dict.fromkeys(stripped) if name != ""]
+    metrics = list({m.name: m for m in (parse(name) for name in stripped if name != "")}.values())
     if not metrics:
         raise ConfigError("no metrics are given; leave `metrics` out for the default ones")
     return metrics
@@ -34,12 +34,11 @@ def check_protocol(metrics: Iterable[Metric], protocol: str) -> None:
             )
 
 
-def check_choice(metrics: Names | None, metric: str | None, protocol: str) -> None:
-    """Refuse wrong names, before anything is read or fitted."""
+def check_choice(metrics: Names | None, metric: str | None, protocol: str) -> str | None:
+    """Refuse wrong names, before anything is read or fitted. Returns the name that `metric` has in results."""
     if metrics is not None:
         check_protocol(parse_all(metrics), protocol)
-    if metric is not None:
-        parse_of_ranks(metric)
+    return None if metric is None else parse_of_ranks(metric).name
 
 
 def default_metrics(data: str) -> tuple[str, ...]:

@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.data.interactions import Csr
+from purerec.data.plugins.named import import_object, is_path
 from purerec.errors import ConfigError
+from purerec.evaluation.own import OwnMetric, add, own_metric, own_names
 from purerec.types import F64
 
 Ints = npt.NDArray[np.integer[Any]]
@@ -180,6 +182,17 @@ def diversity(lists: Ints, train: Csr) -> F64:
     return np.asarray(total.sum(axis=1) / np.maximum(both.sum(axis=1), 1), dtype=np.float64)
 
 
+def serendipity(lists: Ints, popular: Ints, relevant: Ints) -> F64:
+    """Serendipity@k = |{i in list : i is relevant and not among the k most popular}| / k
+
+    (n_users,): hits that a list of popular items would not have had (Ge et al., RecSys 2010).
+    `popular` (n_users, k) are the most popular items among the user's candidates, `relevant` (n_users, k) says which
+    places of the list hold a positive.
+    """
+    expected = (lists[:, :, None] == popular[:, None, :]).any(axis=2)
+    return np.asarray((relevant & ~expected).sum(axis=1) / lists.shape[1], dtype=np.float64)
+
+
 def _exposure(lists: Ints, n_items: int) -> Ints:
     return np.bincount(lists[lists >= 0], minlength=n_items)
 
@@ -193,7 +206,7 @@ _OF_RANKS_AT_K: dict[str, Callable[[Ints, Ints, int], F64]] = {
     "HitRate": hit_rate,
 }
 _OF_RANKS: dict[str, Callable[[Ints, Ints], F64]] = {"MAP": average_precision, "MRR": reciprocal_rank}
-_OF_LISTS = ("Coverage", "Novelty", "Gini", "Popularity", "ILD")
+_OF_LISTS = ("Coverage", "Novelty", "Gini", "Popularity", "ILD", "Serendipity")
 _OF_CANDIDATES: dict[str, Callable[[Ints, Ints, Ints], F64]] = {"AUC": auc}
 
 
@@ -205,12 +218,17 @@ class Metric:
     kind: str
     k: int | None
 
+    own: OwnMetric | None = None
+    """Of somebody else"""
+
     @property
     def needs_lists(self) -> bool:
-        return self.kind in _OF_LISTS
+        return self.kind in _OF_LISTS if self.own is None else self.own.of_lists
 
     def of_ranks(self, ranks: Ints, indptr: Ints, candidates: Ints | None = None) -> F64:
         """(n_users,); AUC needs the number of candidates of each user."""
+        if self.own is not None:
+            return self.own.values(np.split(ranks, indptr[1:-1]), self.k)
         if self.kind in _OF_CANDIDATES:
             assert candidates is not None
             return _OF_CANDIDATES[self.kind](ranks, indptr, candidates)
@@ -219,14 +237,23 @@ class Metric:
         return _OF_RANKS_AT_K[self.kind](ranks, indptr, self.k)
 
 
-def parse(name: str) -> Metric:
-    """A metric of the name `P@20`, `NDCG@10`, `Recall@10`, `HitRate@10`, `MAP`, `MRR`, `Coverage@10`, ..."""
-    match = re.fullmatch(r"([A-Za-z]+)(?:@([1-9][0-9]{0,8}))?", name) if isinstance(name, str) else None
+def parse(name: str, *, imports: bool = True) -> Metric:
+    """A metric of the name `P@20`, `NDCG@10`, `Recall@10`, `HitRate@10`, `MAP`, `MRR`, `Coverage@10`, ...
+
+    A metric of one's own has the name of its function, or is given as `module:function` or `module:function@10`. That
+    is imported, unless `imports` is false, as it has to be where the name comes from a file.
+    """
+    match = re.fullmatch(r"([\w.:]+)(?:@([1-9][0-9]{0,8}))?", name) if isinstance(name, str) else None
     kind, k = match.groups() if match else ("", None)
     kinds = (*_OF_RANKS, *_OF_CANDIDATES) if k is None else (*_OF_RANKS_AT_K, *_OF_LISTS)
     if kind in kinds:
         return Metric(name, kind, None if k is None else int(k))
-    known = [*_OF_RANKS, *(f"{known}@k" for known in (*_OF_RANKS_AT_K, *_OF_LISTS)), *_OF_CANDIDATES]
+    own = own_metric(kind) if not is_path(kind) else add(import_object(kind)) if imports else None
+    if own is not None:
+        if own.at_k == (k is None):
+            raise ConfigError(f"the metric {own.name} {'needs a k' if own.at_k else 'has no k'}: write {own.written}")
+        return Metric(own.name if k is None else f"{own.name}@{k}", own.name, None if k is None else int(k), own)
+    known = [*_OF_RANKS, *(f"{known}@k" for known in (*_OF_RANKS_AT_K, *_OF_LISTS)), *_OF_CANDIDATES, *own_names()]
     raise ConfigError(f"unknown metric {name!r}; known are {', '.join(known)} with a whole number k, as in P@10")
 
 

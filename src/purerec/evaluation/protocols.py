@@ -28,11 +28,12 @@ from purerec.data.splits import Split
 from purerec.errors import ConfigError, DataError
 from purerec.evaluation.choosing import Names, check_protocol, default_metrics, parse_all
 from purerec.evaluation.leakage import check_unseen
-from purerec.evaluation.metrics import Metric, coverage, diversity, gini, novelty, popularity
+from purerec.evaluation.lists import LIST_LENGTH, Lists
+from purerec.evaluation.metrics import Metric
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
-from purerec.ranking.ranks import Ranks, ranks, top_k
-from purerec.ranking.scorers import Scorer
+from purerec.ranking.ranks import Ranks, ranks
+from purerec.ranking.scorers import as_scorer
 from purerec.rng import key64
 from purerec.types import F64, I32, I64
 
@@ -109,7 +110,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Scorer,
+    model: Any,
     split: Split,
     *,
     protocol: Protocol = "exact",
@@ -122,6 +123,8 @@ def evaluate(
     on: Part = "test",
 ) -> Evaluation:
     """Rank for every user of the split's test (or validation) part, and measure.
+
+    `model` is a fitted model, or any object whose `score(user_idx)` gives (len(user_idx), n_items) numbers.
 
     `metrics` are names such as "Recall@20" (see `purerec.evaluation.metrics`); without them, those of the paper, or
     those that the data set's published results are in.
@@ -144,6 +147,7 @@ def evaluate(
             "interactions, or lower the rating that counts as positive"
         )
     check_unseen(model, split, target, on)
+    model = as_scorer(model)
     limits: dict[str, Any] = {"seed": seed, "memory_mb": memory_mb, "threads": threads}
     if protocol == "exact":
         found = ranks(model, relevant, excluded=known, **limits)
@@ -157,25 +161,16 @@ def evaluate(
 
     means: dict[str, float] = {}
     per_user: dict[str, F64] = {}
-    lists: I32 | None = None
+    longest = max((m.k or LIST_LENGTH for m in wanted if m.needs_lists), default=LIST_LENGTH)
+    lists = Lists(model, found.user_idx, split.train, known, relevant, longest, limits)
     for metric in wanted:
-        if not metric.needs_lists:
-            per_user[metric.name] = metric.of_ranks(found.values, found.indptr, candidates)
+        value = (
+            lists.measure(metric) if metric.needs_lists else metric.of_ranks(found.values, found.indptr, candidates)
+        )
+        if isinstance(value, float):
+            means[metric.name] = value
         else:
-            assert metric.k is not None
-            if lists is None:
-                longest = max(m.k for m in wanted if m.needs_lists and m.k is not None)
-                lists = top_k(model, found.user_idx, longest, excluded=known, **limits).items
-            shown = lists[:, : metric.k]
-            train = split.train.positives
-            if metric.kind == "Novelty":
-                per_user[metric.name] = novelty(shown, train.item_counts, int(np.count_nonzero(train.counts)))
-            elif metric.kind == "Popularity":
-                per_user[metric.name] = popularity(shown, train.item_counts)
-            elif metric.kind == "ILD":
-                per_user[metric.name] = diversity(shown, train)
-            else:
-                means[metric.name] = {"Coverage": coverage, "Gini": gini}[metric.kind](shown, split.train.n_items)
+            per_user[metric.name] = value
     means |= {name: float(values.mean()) for name, values in per_user.items()}
     sampled = protocol != "exact"
     return Evaluation(

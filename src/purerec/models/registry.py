@@ -1,17 +1,24 @@
-"""All models by name. The registry is literal, so that looking at it imports nothing heavy."""
+"""All models by name. The registry is literal, so that looking at it imports nothing heavy.
+
+A model of somebody else is known by its name after `register`, if an installed package offers it as an entry point of
+the group `purerec.models`, or if it was once named as `module:Class`.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from purerec.data.plugins.named import import_first, import_object, installed_names, installed_object, is_path
 from purerec.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
     from purerec.storage import Stored
+
+AnyClass = TypeVar("AnyClass", bound=type)
 
 REGISTRY: dict[str, tuple[str, str]] = {
     "itempop": ("purerec.models.itempop", "ItemPop"),
@@ -36,13 +43,85 @@ REGISTRY: dict[str, tuple[str, str]] = {
 """name -> (module, class)"""
 
 
+GROUP = "purerec.models"
+"""Entry points of installed packages"""
+
+_OWN: dict[str, type[Recommender]] = {}
+"""Models of other people, as far as they have been asked for"""
+
+
+def register(model: AnyClass) -> AnyClass:
+    """Make a class of one's own known by its name, to all functions and commands; also as a decorator.
+
+    The class needs `fit(train)` and `score(user_idx)`, or derives from `Recommender`; `purerec.models.contract.own`
+    has the details.
+    """
+    _register(model)
+    return model
+
+
+def _register(model: Any) -> str:
+    from purerec.models.contract.model_folder import class_path
+    from purerec.models.contract.own import as_model
+
+    made = as_model(model)
+    name = made.name
+    known = _OWN.get(name)
+    # A cell of a notebook that is run again defines its class again.
+    if name in REGISTRY or (known is not None and class_path(known) != class_path(made)):
+        other = "one of purerec's models" if known is None else f"that of {class_path(known)}"
+        raise ConfigError(f"the name {name!r} of {class_path(made)} is taken: it is {other}; choose another `name`")
+    _OWN[name] = made
+    return name
+
+
+def model_name(model: str | type) -> str:
+    """The name of a model that is given by its name, as `module:Class`, or as a class."""
+    if isinstance(model, str):
+        return _register(import_object(model)) if is_path(model) else model
+    place = (model.__module__, getattr(model, "__name__", ""))
+    return next((name for name, known in REGISTRY.items() if known == place), None) or _register(model)
+
+
 def model_class(name: str) -> type[Recommender]:
     """The class of a model by its name at the command line."""
-    if name not in REGISTRY:
-        raise ConfigError(f"there is no model {name!r}; there are {', '.join(REGISTRY)}")
-    module, cls = REGISTRY[name]
-    found: type[Recommender] = getattr(import_module(module), cls)
-    return found
+    name = model_name(name)
+    if name in REGISTRY:
+        module, cls = REGISTRY[name]
+        found: type[Recommender] = getattr(import_module(module), cls)
+        return found
+    own = _own_class(name)
+    if own is None:
+        others = [*_OWN, *(n for n in installed_names(GROUP) if n not in _OWN)]
+        raise ConfigError(f"there is no model {name!r}; there are {', '.join([*REGISTRY, *others])}")
+    return own
+
+
+def _own_class(name: str) -> type[Recommender] | None:
+    """Somebody else's model of this name, if it is known or installed."""
+    if name not in _OWN:
+        register_imports()
+    if name not in _OWN:
+        offered = installed_object(GROUP, name)
+        if offered is not None:
+            given = _register(offered)
+            if given != name:
+                raise ConfigError(
+                    f"an installed package offers the model {given!r} as {name!r}; it has to use one name"
+                )
+    return _OWN.get(name)
+
+
+def register_imports() -> None:
+    """Import what PUREREC_IMPORT, or --import, names, and register the classes among it."""
+    for path in import_first():
+        _register(import_object(path))
+
+
+def other_names() -> list[str]:
+    """The names of models that are not purerec's own, as far as they are registered or installed."""
+    register_imports()
+    return sorted({*_OWN, *installed_names(GROUP)})
 
 
 def make_model(name: str, **settings: Any) -> Recommender:
@@ -75,10 +154,21 @@ def load_model(path: str | os.PathLike[str]) -> Recommender:
 
 
 def restore_model(stored: Stored, where: str) -> Recommender:
-    """A model from what was found in its folder; `where` names the folder in errors."""
-    name = stored.manifest.get("model")
-    if not isinstance(name, str) or name not in REGISTRY:
+    """A model from what was found in its folder; `where` names the folder in errors.
+
+    The import path in the folder is not followed: it would run code that whoever wrote the folder chose.
+    """
+    name, path = stored.manifest.get("model"), stored.manifest.get("class")
+    known = isinstance(name, str) and not is_path(name) and (name in REGISTRY or _own_class(name) is not None)
+    if not known and isinstance(path, str):
+        module, _, cls = path.partition(":")
+        raise StoreError(
+            f"{where} holds a model {name!r}, which is not part of purerec and not registered here",
+            f"if you trust it, run `from {module} import {cls}` and `purerec.register({cls})` first",
+            command=f"if you trust it, add --import {path}, or install the package that has it",
+        )
+    if not known:
         raise StoreError(f"{where} holds a model {name!r} that this version does not know: upgrade purerec")
     from purerec.models.contract.model_folder import restore
 
-    return restore(model_class(name), stored, where)
+    return restore(model_class(str(name)), stored, where)

@@ -6,8 +6,9 @@ import codecs
 import json
 import math
 import sys
-from collections.abc import Container, Sequence
-from typing import Any
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -23,8 +24,35 @@ class Interrupted(Exception):
     """Ctrl-C, with what is to be said about it; typer keeps the message of a KeyboardInterrupt to itself."""
 
 
+Level = Literal["quiet", "usual", "verbose"]
+_level: Level = "usual"
+
+
+@contextmanager
+def speaking(level: Level) -> Iterator[None]:
+    """How much is said beside the answer, for the time of a command."""
+    global _level
+    before, _level = _level, level
+    try:
+        yield
+    finally:
+        _level = before
+
+
+def progress() -> bool:
+    """Whether to show progress bars: on a terminal, unless lines, or nothing, are wanted instead."""
+    return err.is_terminal and _level == "usual"
+
+
 def note(text: str) -> None:
-    err.print(Text(printable(text), style="dim"))
+    if _level != "quiet":
+        err.print(Text(printable(text), style="dim"))
+
+
+def detail(text: str) -> None:
+    """What only --verbose says."""
+    if _level == "verbose":
+        note(text)
 
 
 def warn(text: str) -> None:

@@ -51,6 +51,31 @@ class Scorer(Protocol):
         ...
 
 
+def as_scorer(model: Any) -> Scorer:
+    """Any object with a method `score`: without a name it has that of its class, without `factors` it has none."""
+    if isinstance(model, type) or not callable(getattr(model, "score", None)):
+        what = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        raise ConfigError(f"cannot evaluate {what}; give a fitted model, an object with score(user_idx)")
+    if callable(getattr(model, "factors", None)) and isinstance(getattr(model, "name", None), str):
+        found: Scorer = model
+        return found
+    return _Named(model, str(getattr(model, "name", type(model).__name__.lower())))
+
+
+@dataclass(frozen=True)
+class _Named:
+    """An object that has a score and nothing else."""
+
+    model: Any
+    name: str
+
+    def score(self, user_idx: I64, /) -> F32:
+        return np.asarray(self.model.score(user_idx))
+
+    def factors(self) -> Factors | None:
+        return None
+
+
 @dataclass(frozen=True)
 class Given:
     """Scores that are already there, as a Scorer."""

@@ -146,7 +146,7 @@ def check_target(path: Path) -> None:
 def write_settings(path: Path, facts: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Path:
     """Write how settings were found (`facts`), and an entry for every model."""
     lines = [_HEAD, *(f"{key} = {_value(value)}" for key, value in facts.items() if value is not None)]
-    for name in sorted(models, key=lambda name: list(REGISTRY).index(name)):
+    for name in sorted(models, key=lambda name: ([*REGISTRY, name].index(name), name)):
         entry = {key: value for key, value in models[name].items() if value is not None}
         lines += ["", f"[models.{name}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
     return storage.write_file(path, "\n".join(lines) + "\n")

@@ -10,7 +10,9 @@ from typing import Any
 from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
 from purerec.data.splits import split as make_split
+from purerec.evaluation.metrics import parse_of_ranks
 from purerec.evaluation.protocols import Protocol
+from purerec.models.registry import model_name
 from purerec.tuning import search
 from purerec.tuning.objective import Task
 from purerec.tuning.search import Budget, Tuned
@@ -18,7 +20,7 @@ from purerec.tuning.search import Budget, Tuned
 
 def tune(
     data: Interactions,
-    model: str,
+    model: str | type,
     *,
     trials: int | None = None,
     minutes: float | None = None,
@@ -46,6 +48,7 @@ def tune(
     tell              called with a line for each trial
     """
     parts = split if isinstance(split, Split) else make_split(data, split)
-    task = Task(parts.full_train, parts.made, metric, protocol, pool, folds, fresh, seed)
+    task = Task(parts.full_train, parts.made, parse_of_ranks(metric).name, protocol, pool, folds, fresh, seed)
     place = None if study is None else Path(study)
-    return search.tune(task, model, fixed=settings, also=also, budget=Budget(trials, minutes), study=place, tell=tell)
+    name = model_name(model)
+    return search.tune(task, name, fixed=settings, also=also, budget=Budget(trials, minutes), study=place, tell=tell)

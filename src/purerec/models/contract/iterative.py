@@ -30,12 +30,16 @@ _RATE_TO_CONTINUE = 0.1
 """Learning rate of an update, as a share of that of a fit"""
 
 
+def _metric_name(name: str) -> str:
+    return parse(name, imports=False).name  # settings are read from files, too, which must not decide that
+
+
 class EpochConfig(Config):
     """Settings of a model that is fitted in epochs."""
 
     epochs: int = Field(default=20, ge=0, le=100_000)
     """Passes over the data."""
-    metric: Annotated[str, AfterValidator(lambda name: parse(name).name)] = "P@5"
+    metric: Annotated[str, AfterValidator(_metric_name)] = "P@5"
     """What is measured on validation data, if there is any."""
     validate_every: int = Field(default=5, ge=1)
     """Epochs between validations."""

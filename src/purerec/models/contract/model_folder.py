@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from purerec import storage
 from purerec.data.interactions import Csr
+from purerec.data.plugins.named import import_path
 from purerec.errors import ConfigError, StoreError
+from purerec.evaluation.metrics import parse
 from purerec.models.contract.config import make_config
 from purerec.models.contract.fitted_on import FittedOn
 from purerec.storage.paths import AnyPath
@@ -27,6 +29,8 @@ def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | Non
         "config": model.config.model_dump(mode="json"),
         "fitted_on": model.fitted_on.to_dict(),
     }
+    if (imported_from := class_path(type(model))) is not None:
+        own["class"] = imported_from
     if taken := (own | model._facts()).keys() & facts:
         raise ConfigError(f"{min(taken)!r} has a meaning of its own in a manifest; give that fact another name")
     tensors = {f"model.{name}": array for name, array in model._state().items()}
@@ -38,15 +42,30 @@ def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | Non
     return storage.write_folder(path, kind="model", manifest=manifest, tensors=tensors, files=files)
 
 
+def class_path(model: type[Recommender]) -> str | None:
+    """`module:Class` of a model that is not one of purerec's."""
+    own = getattr(model, "own_class", model)
+    return None if own.__module__.startswith("purerec.") else import_path(own)
+
+
 def restore(kind: type[Model], stored: storage.Stored, where: str) -> Model:
     """A model from what was found in a folder; `where` names it in errors."""
     try:
-        model = kind(make_config(kind, kind._upgraded(stored.manifest["config"])))
+        model = kind(make_config(kind, _with_known_metric(kind._upgraded(stored.manifest["config"]))))
         model.fitted_on = FittedOn.read(stored.manifest["fitted_on"])
         _take(model, stored.tensors)
     except (KeyError, TypeError, ValueError, AttributeError, StoreError) as error:
         raise StoreError(f"{where}: the folder does not fit this version of {kind.name} ({error})") from None
     return model
+
+
+def _with_known_metric(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without a metric of somebody else's that is not here: it said when to stop fitting, and that is over."""
+    try:
+        parse(str(settings.get("metric", "P@5")), imports=False)
+    except ConfigError:
+        return {name: value for name, value in settings.items() if name != "metric"}
+    return settings
 
 
 def _take(model: Recommender, tensors: Mapping[str, Array]) -> None:

@@ -1,0 +1,6 @@
+"""Code of other people: found by name, and only if somebody asked for it.
+
+    named      an object as `module:name`; installed entry points; modules to import first
+    readers    readers of file formats, by the suffix of the file
+
+May import what `data` may."""

@@ -1,0 +1,112 @@
+"""What every command has: --quiet, --verbose, --import; and completion in the shell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Command, refused
+from conftest import purerec
+from own_code import own_code
+
+__all__ = ["own_code"]
+
+MINE = """
+import purerec as pr
+
+@pr.register
+class Same:
+    def fit(self, train):
+        self.shape_ = train.shape
+
+    def score(self, user_idx):
+        import numpy
+        return numpy.zeros((len(user_idx), self.shape_[1]))
+
+class Fails(Same):
+    def fit(self, train):
+        raise KeyError("this")
+"""
+
+
+def test_quiet_leaves_only_the_answer(command: Command, clicks: Path) -> None:
+    usual = command("fit", clicks, "--model", "itempop", "--out", "m")
+    assert "next: purerec recommend m" in usual.err
+    quiet = command("fit", clicks, "--model", "itempop", "--out", "m", "--quiet")
+    assert (quiet.code, quiet.err) == (0, "")
+    assert quiet.out.startswith("itempop fitted on")
+    refused(command("fit", clicks, "--model", "itempop", "--out", "m", "-q", "-v"), "--quiet or --verbose, not both")
+
+
+def test_verbose_says_what_was_read_the_settings_and_each_epoch(command: Command, clicks: Path) -> None:
+    done = command("fit", clicks, "--model", "bpr", "--set", "epochs=2", "--out", "m", "--verbose")
+    lines = done.err.splitlines()
+    assert lines[0].startswith(f"read {clicks}: Interactions('clicks'")
+    assert lines[1].startswith("epoch 0 (triples): loss ")
+    assert "bpr: epochs 2, " in done.err
+    assert "dim 5 (by default)" in done.err
+
+
+def test_fit_tells_a_program_what_it_did(command: Command, clicks: Path) -> None:
+    done = command("fit", clicks, "--model", "itemknn", "--split", "ratio", "--out", "m", "--json", "-", "-q")
+    found = json.loads(done.out)
+    assert (found["model"], found["folder"], found["split"]) == ("itemknn", "m", "ratio test=0.2 seed=0")
+    assert found["fitted_on"]["users"] == 60
+    assert found["fitted_on"]["resolved"].keys() <= found["settings"].keys()
+    assert next(iter(found["metrics"])) == "P@3"
+    assert command("fit", clicks, "--model", "itemknn", "--out", "m", "--json", "fit.json").code == 0
+    assert "metrics" not in json.loads(Path("fit.json").read_text())
+    refused(command("fit", clicks, "--model", "itemknn", "--out", "m", "--json", clicks), "is DATA itself")
+
+
+def test_a_module_is_imported_first_if_it_is_named(own_code: Path, command: Command, clicks: Path) -> None:
+    (own_code / "mine.py").write_text(MINE)
+    done = command("fit", clicks, "--model", "mine:Same", "--out", "m")
+    assert "purerec recommend m --user u" in done.err
+    assert done.err.count("--import mine:Same") == 2
+    assert command("recommend", "m", "--user", "u1", "--import", "mine").code == 0
+    assert "same" in command("models", "--import", "mine").out
+    refused(command("models", "--import", "mine.py"), "there is no module 'mine.py'")
+    refused(command("models", "--import", "mine/"), "'mine/' is not a module")
+    failed = command("fit", clicks, "--model", "mine:Fails", "--out", "n")
+    assert failed.code == 1
+    assert "error: fails failed in fit: KeyError: 'this'" in failed.err
+
+
+def test_a_folder_of_an_unknown_model_says_what_to_add(own_code: Path, clicks: Path) -> None:
+    (own_code / "mine.py").write_text(MINE)
+    purerec(
+        "fit", clicks, "--model", "mine:Same", "--out", own_code / "m", env={"PYTHONPATH": str(own_code)}, check=0
+    )
+    done = purerec("recommend", own_code / "m", "--user", "u1", check=2)
+    assert "'same', which is not part of purerec" in done.stderr
+    assert "if you trust it, add --import mine:Same" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("purerec fit x --model it", ["itempop", "itemknn"]),
+        ("purerec fit x --model bpr --set le", ["learning_rate="]),
+        ("purerec compare x --models pure,ea", ["pure,ease"]),
+        ("purerec compare x --models pure,ease --set neighb", ["neighbors="]),
+        ("purerec models gm", ["gmf"]),
+        ("purerec fit x --model nothing --set d", []),
+    ],
+)
+def test_the_shell_completes_models_and_settings(
+    typed: str,
+    offered: list[str],
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_PUREREC_COMPLETE": "complete_bash"}
+    for name, value in words.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        command()
+    assert capsys.readouterr().out.split() == offered
