@@ -22,7 +22,7 @@ from purerec.storage import HEAD, load_split, read_folder, read_manifest, save_s
 from purerec.storage.manifests import manifest_digest
 
 SETTINGS = {
-    "pure": [{}, {"scorer": "gmf"}, {"scorer": "bilinear"}, {"scorer": "mlp"}],
+    "pure": [{}, {"scorer": "gmf"}, {"scorer": "bilinear"}, {"scorer": "mlp"}, {"neighbors": 3}],
     "cfgan": [{}, {"based": "user"}],
     "ease": [{}, {"neighbors": 3}],
 }
@@ -110,6 +110,49 @@ def put(name, where, value):
 )
 def test_tensors_that_make_no_sense(folders, tmp_path, change, message):
     folder = rewritten(folders / "bpr", tmp_path / "m", change)
+    with pytest.raises(StoreError, match=message):
+        load_model(folder)
+
+
+OWN, FEW = "pure", "pure4"
+"""With all weights of the history, and with those that are not zero"""
+
+
+def history(name, value, where=...):
+    return put(f"model.history.{name}", where, value)
+
+
+def with_a_scorer_from_outside(facts, tensors):
+    for side in ("user", "item"):
+        tensors[f"model.scorer.{side}"] = tensors.pop(f"model.{side}_bias")
+
+
+@pytest.mark.parametrize(
+    ("of", "change", "message"),
+    [
+        (OWN, history("weights", np.nan, (0, 0)), "not finite"),
+        (OWN, history("weight", np.inf), "not finite"),
+        (OWN, history("weight", -1), "weight of the history is -1"),
+        (OWN, history("weight", 1e30), "weight of the history is 1e"),
+        (OWN, lambda f, t: t.pop("model.history.weight"), "'weight' is missing"),
+        (OWN, lambda f, t: t.pop("model.history.weights"), "'weights' is missing"),
+        (OWN, lambda f, t: t.update({"model.history.more": np.ones(2, np.float32)}), "'more' is not known"),
+        (OWN, lambda f, t: t.update({"model.history.weight_starts": np.zeros(13, np.int64)}), "is missing"),
+        (OWN, lambda f, t: f["config"].update(users="free"), "these settings does not have"),
+        (OWN, with_a_scorer_from_outside, "these settings does not have"),
+        (FEW, history("weight_starts", 10**12, 3), "rows of weights"),
+        (FEW, history("weight_starts", 1, 0), "rows of weights"),
+        (FEW, history("weight_starts", 0), "rows of weights"),
+        (FEW, history("weight_items", 10**6, 0), "weights has indices"),
+        (FEW, history("weight_items", -1, 0), "weights has indices"),
+        (FEW, history("weight_items", 5), "sorted, or repeat"),
+        (FEW, history("weight_values", np.nan, 0), "not finite"),
+        (FEW, lambda f, t: t.pop("model.history.weight_items"), "'weight_items' is missing"),
+        (FEW, lambda f, t: t.update({"model.history.weights": np.ones((12, 12), np.float32)}), "is not known"),
+    ],
+)
+def test_histories_that_make_no_sense(folders, tmp_path, of, change, message):
+    folder = rewritten(folders / of, tmp_path / "m", change)
     with pytest.raises(StoreError, match=message):
         load_model(folder)
 

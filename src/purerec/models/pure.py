@@ -208,10 +208,8 @@ class PURE(WithHistory, PUGMF):
         """One round of Algorithm 1; before that, pre-training epochs without generators."""
         if number < self._pretrain_epochs(game):
             return super().train_epoch(game, number) | {"phase": "pre-training"}
-        if isinstance(game, HeldOutGame):
-            if game.weight is None:
-                game.have_all(self._choose_weight(game))
-            self._history_weight = game.weight
+        if isinstance(game, HeldOutGame) and game.weight is None:
+            game.have_all(self._choose_weight(game))
         config = self.config
         stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=True)
         record: Measures = {

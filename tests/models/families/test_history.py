@@ -142,10 +142,12 @@ def test_an_update_keeps_the_weight_and_learns_the_new_history(world, model, tmp
     np.testing.assert_allclose(found / found.std(), expected / expected.std(), atol=1e-3)
 
 
-@pytest.mark.parametrize("stop", [3, 7])
+@pytest.mark.parametrize("stop", [3, 7, 8, None])
 def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_weight_is_chosen(world, model, stop, tmp_path):
+    """The last checkpoint is one epoch before it stops: after the second, the sixth, the seventh, and the last."""
     run = Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=stop)
     pr.PURE(**QUICK).fit(world, seed=0, run=run)
+    assert model._history_weight != USUAL_WEIGHT  # or nothing would show that it was kept
     resumed = pr.PURE(**QUICK).fit(world, seed=0, run=Run(checkpoint=tmp_path / "c", resume=True))
     assert resumed._history_weight == model._history_weight
     np.testing.assert_array_equal(own_scores(resumed), own_scores(model))

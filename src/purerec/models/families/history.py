@@ -10,6 +10,7 @@ pairs are held out of the first epochs, and the weight that ranks them best is t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,8 @@ _FEWEST_PEOPLE = 50
 _FEWEST_OWN = 5
 _HELD_OUT = 0.1
 _WEIGHT = "history_weight"
+_NOT_CHOSEN = -1.0
+"""In a state, which has the same arrays before and after the choice: a checkpoint with others would be refused"""
 _SAMPLE = 256
 """People whose scores tell how far each part spreads"""
 
@@ -95,10 +98,17 @@ class HeldOutGame(DiscriminatorGame):
     """A game whose first epochs leave some pairs out."""
 
     def __init__(
-        self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, parts: tuple[Csr, Csr]
+        self,
+        model: DiscriminatorModel,
+        positives: Csr,
+        settings: GameSettings,
+        seed: int,
+        parts: tuple[Csr, Csr],
+        tell: Callable[[float], None],
     ) -> None:
+        """`tell` is called with the weight when it is chosen, or found in a checkpoint."""
         kept, self.held_out = parts
-        self._all = positives
+        self._all, self._tell = positives, tell
         self.weight: float | None = None
         """Of the history, once it is chosen"""
         super().__init__(model, kept, settings, seed, None)
@@ -107,17 +117,18 @@ class HeldOutGame(DiscriminatorGame):
         """All pairs from here on, with this weight of the history."""
         state = self.engine.state()
         self.positives, self.weight = self._all, weight
+        self._tell(weight)
         self.engine = self.new_engine(None, self.seed)
         self.engine.restore(state)
 
     def state(self) -> State:
-        chosen = {} if self.weight is None else {_WEIGHT: np.array([self.weight])}
-        return super().state() | chosen
+        return super().state() | {_WEIGHT: np.array([_NOT_CHOSEN if self.weight is None else self.weight])}
 
     def restore(self, state: State, number: int) -> None:
         super().restore({name: array for name, array in state.items() if name != _WEIGHT}, number)
-        if _WEIGHT in state and self.weight is None:
-            self.have_all(float(state[_WEIGHT][0]))
+        weight = float(state[_WEIGHT][0])
+        if weight != _NOT_CHOSEN and self.weight is None:
+            self.have_all(weight)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pydantic import Field
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.closed_form import ItemWeights, fit_item_weights, mean_diagonal
 from purerec.engines.pure.spec import Params
+from purerec.errors import StoreError
 from purerec.models.contract.iterative import Fitting
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
@@ -24,6 +25,7 @@ from purerec.types import F32, I64, State
 _MOST_ITEMS = 8_000
 """Up to so many items all of them may have a weight on each other; the cost grows with the cube of their number."""
 _NEIGHBORS = 200
+_LARGEST_WEIGHT = 1000
 _HISTORY = "history."
 """Before the names of the history's arrays in a folder"""
 
@@ -33,7 +35,7 @@ class HistoryConfig(DiscriminatorConfig):
 
     users: Literal["free", "both"] = "both"
     """What describes a person. free: an embedding of their own, as in the paper; both: and the items they touched."""
-    history_weight: Annotated[float, Field(ge=0, le=1000)] | None = None
+    history_weight: Annotated[float, Field(ge=0, le=_LARGEST_WEIGHT)] | None = None
     """How far the history's part of the scores spreads over the items, beside the embeddings' part. None: chosen by
     pairs that are held out of the pre-training epochs."""
     history_regularization: float = Field(default=10.0, gt=0, le=1e6)
@@ -70,8 +72,11 @@ class WithHistory(DiscriminatorModel):
         if chooses and start is None and self._can_hold_out():
             parts = hold_out(positives, seed)
             if parts is not None:
-                return HeldOutGame(self, positives, self._settings(positives), seed, parts)
+                return HeldOutGame(self, positives, self._settings(positives), seed, parts, self._use_weight)
         return super()._fitting(train, seed, start)
+
+    def _use_weight(self, weight: float) -> None:
+        self._history_weight = weight
 
     def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         self._closed = self._history = self._history_weight = None
@@ -145,6 +150,10 @@ class WithHistory(DiscriminatorModel):
         if of_history:
             own = {name.removeprefix(_HISTORY): array for name, array in of_history.items()}
             check_layout(own, _layout_of_history(ItemWeights.kind_of(own)), sizes)
+            if not self._has_history() or any(name.startswith("scorer.") for name in state):
+                raise StoreError("there are weights of a history, which a model with these settings does not have")
+            if not 0 <= own["weight"][0] <= _LARGEST_WEIGHT:
+                raise StoreError(f"the weight of the history is {own['weight'][0]:g}")
 
     def _state(self) -> State:
         if self._history is None:
