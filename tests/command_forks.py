@@ -69,7 +69,16 @@ def _read(descriptor: int) -> str:
 
 def _import_libraries() -> None:
     """All that a command may need, and what typer and pydantic import when they are first used."""
-    for name in ("numba", "numpy", "polars", "rich.table", "scipy.sparse", "optuna"):
+    for name in (
+        "numba",
+        "numpy",
+        "polars",
+        "rich.console",
+        "rich.table",
+        "safetensors.numpy",
+        "scipy.sparse",
+        "optuna",
+    ):
         with contextlib.suppress(ImportError):  # then a command says what is missing
             importlib.import_module(name)
     import pydantic

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -27,6 +28,16 @@ def csr(observed: npt.NDArray[np.bool_]) -> Csr:
 def random_matrix(n_users: int, n_items: int, density: float, seed: int) -> npt.NDArray[np.bool_]:
     observed: npt.NDArray[np.bool_] = np.random.default_rng(seed).random((n_users, n_items)) < density
     return observed
+
+
+def test_kernels_see_one_type_whatever_flags_the_arrays_have() -> None:
+    """Or everything that draws would be compiled once more for arrays that can be written to."""
+    observed = random_matrix(5, 7, 0.4, 0)
+    constant = csr(observed)
+    for array in constant:
+        array.flags.writeable = False
+    one, other = (numba.typeof(UnlabeledSampler(*arrays, 7).tables) for arrays in (csr(observed), constant))
+    assert one == other
 
 
 def assert_fits(counts: npt.NDArray[np.int64], expected: npt.NDArray[np.float64]) -> None:

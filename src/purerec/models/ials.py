@@ -27,6 +27,7 @@ import numpy as np
 from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
+from purerec.jit.arrays import constant
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, splat, store, total
 from purerec.models.contract.checks import need_positives
@@ -168,7 +169,7 @@ class AlternationSide:
     """The positives by user, or by item, and the penalty of each row."""
 
     def __init__(self, indptr: I64, indices: I32, penalty: F32) -> None:
-        self.indptr, self.indices, self.penalty = indptr, indices, penalty
+        self.indptr, self.indices, self.penalty = constant(indptr, np.int64), constant(indices, np.int32), penalty
 
     def solve(self, fixed: F32, out: F32, alpha: float, dim: int) -> None:
         """out[r] = argmin, given the vectors of the other side. Rows are independent, so threads change nothing."""

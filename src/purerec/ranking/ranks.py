@@ -25,8 +25,9 @@ import numpy.typing as npt
 
 from purerec.data.indices import indices_of, whole_numbers
 from purerec.errors import ConfigError, ScoreError
+from purerec.jit.arrays import constant
 from purerec.ranking import rank_counts, top_lists
-from purerec.ranking.scorers import Given, Scorer, Slabs, Workers, constant, factors_of, pairs_of, panels, shape_of
+from purerec.ranking.scorers import Given, Scorer, Slabs, Workers, factors_of, pairs_of, panels, shape_of
 from purerec.rng import named_rng
 from purerec.types import F32, I32, I64
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.errors import ConfigError, DataError, ScoreError
+from purerec.jit.arrays import constant
 from purerec.ranking.tiles import PANEL, TILE, padded, score_pairs, scratch_size
 from purerec.types import F32, I32, I64
 
@@ -234,13 +234,6 @@ class Workers:
 def available_cpus() -> int:
     """CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def constant(array: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """A contiguous, read-only view: one type for the compiler, whatever the caller's flags are."""
-    view = np.ascontiguousarray(array, dtype=dtype).view()
-    view.flags.writeable = False
-    return view
 
 
 def pairs_of(pairs: Csr | None, shape: tuple[int, int]) -> tuple[I64, I32]:

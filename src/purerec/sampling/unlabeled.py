@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from purerec.data.indices import indices_of
 from purerec.errors import ConfigError, DataError
+from purerec.jit.arrays import constant
 from purerec.jit.decorator import Scalar, kernel
 from purerec.rng import key64
 from purerec.sampling.draws import Tables, bloom_place, draw_items, draw_pairs, draw_popular_items
@@ -66,8 +67,7 @@ class UnlabeledSampler:
     ) -> None:
         if full_users not in ("error", "skip"):
             raise ConfigError(f"full_users must be 'error' or 'skip', not {full_users!r}")
-        rows = np.ascontiguousarray(indptr, dtype=np.int64)
-        columns = np.ascontiguousarray(indices, dtype=np.int32)
+        rows, columns = constant(indptr, np.int64), constant(indices, np.int32)
         _check(rows, columns, n_items)
         self.full_users: FullUsers = full_users
         self.tables = _tables(rows, columns, n_items, memory_mb)

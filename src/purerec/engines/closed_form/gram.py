@@ -21,8 +21,8 @@ from numba import types
 
 from purerec.data.interactions import Csr
 from purerec.engines.closed_form.parts import in_parts
+from purerec.jit.arrays import constant
 from purerec.jit.decorator import Scalar, intrinsic, kernel
-from purerec.ranking.scorers import constant
 from purerec.types import F32, F64, I32, I64, U32, U64
 
 _BIT = np.uint64(1)

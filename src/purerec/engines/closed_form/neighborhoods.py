@@ -31,8 +31,8 @@ from purerec.engines.closed_form.gram import (
     starts_of,
 )
 from purerec.engines.closed_form.parts import in_parts
+from purerec.jit.arrays import constant
 from purerec.jit.decorator import Scalar, kernel
-from purerec.ranking.scorers import constant
 from purerec.types import F32, I32, I64, U32, Mask
 
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from purerec.data.interactions import Csr
+from purerec.jit.arrays import constant
 from purerec.jit.decorator import kernel
-from purerec.ranking.scorers import constant
 from purerec.storage import Layout, Part, check_csr
 from purerec.types import F32, I32, I64, Array, State
 
