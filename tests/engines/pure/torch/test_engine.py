@@ -1,4 +1,4 @@
-"""The torch engine against plain numpy: losses, gradients, Adam, constraints, epochs, checkpoints."""
+"""The torch engine: Adam, epochs, checkpoints, parameters, scorers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib
 import io
 import math
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,260 +18,21 @@ import torch
 
 from engines.pure.phi import scores
 from engines.pure.sources import source_of
-from purerec.engines.pure.spec import Batch, Engine, GameSettings, Params, initial_parameters, logit
+from engines.pure.torch.reference import (
+    N_ITEMS,
+    N_USERS,
+    SCORERS,
+    batch_of,
+    double,
+    engine_of,
+    interesting,
+    numpy_phi,
+    positives,
+    settings_of,
+)
+from purerec.engines.pure.spec import Engine, initial_parameters, logit
 from purerec.engines.pure.torch.engine import TorchEngine
-from purerec.engines.pure.torch.modules import limit_norm, real_side, recolour
-from purerec.errors import ConfigError, DataError, DivergedError, MissingExtraError, StoreError
-from purerec.paper import risks
-
-N_USERS, N_ITEMS = 12, 9
-SCORERS = ["mf", "gmf", "bilinear", "fm", "mlp"]
-
-
-def positives(density: float = 0.3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    seen = np.random.default_rng(seed).random((N_USERS, N_ITEMS)) < density
-    return np.concatenate([[0], np.cumsum(seen.sum(1))]), np.nonzero(seen)[1].astype(np.int32)
-
-
-def settings_of(**changes: object) -> GameSettings:
-    basis = GameSettings(dim=4, prior=0.05, unlabeled_per_epoch=50, batch_size=8, hidden=6, noise=0.5)
-    return replace(basis, **changes)  # type: ignore[arg-type]
-
-
-def engine_of(settings: GameSettings, **more: object) -> TorchEngine:
-    indptr, indices = positives()
-    return TorchEngine(source_of(indptr, indices, N_ITEMS), settings, seed=1, device="cpu", **more)  # type: ignore[arg-type]
-
-
-def batch_of(settings: GameSettings, n_p: int = 5, n_u: int = 7, n_fakes: int = 6, seed: int = 0) -> Batch:
-    rng = np.random.default_rng(seed)
-
-    def noise(side: str, dim: int) -> np.ndarray:
-        n = n_fakes if settings.generators in (side, "both") else 0
-        return rng.normal(0, settings.noise, (n, dim)).astype(np.float32)
-
-    def index(n: int, size: int) -> np.ndarray:
-        return rng.integers(n, size=size).astype(np.int32)
-
-    return Batch(
-        index(N_USERS, n_p),
-        index(N_ITEMS, n_p),
-        index(N_USERS, n_u),
-        index(N_ITEMS, n_u),
-        noise("item", settings.dim_i),
-        noise("user", settings.dim),
-    )
-
-
-# --- The same game in numpy and float64, with nothing shared but the formulas
-
-
-def numpy_scorer(p: Params, e_u: np.ndarray, e_i: np.ndarray) -> np.ndarray:
-    if "mlp.0.weight" in p:
-        x = np.concatenate([e_u, e_i], 1)
-        x = np.maximum(x @ p["mlp.0.weight"].T + p["mlp.0.bias"], 0)
-        x = np.maximum(x @ p["mlp.2.weight"].T + p["mlp.2.bias"], 0)
-        return x @ p["mlp.4.weight"][0]
-    relation = p.get("relation", np.ones(1))
-    return np.einsum("ud,ud->u", e_u @ relation if relation.ndim == 2 else e_u * relation, e_i)
-
-
-def numpy_phi(
-    p: Params, user: np.ndarray, item: np.ndarray, fake_user: np.ndarray | None, fake_item: np.ndarray | None
-) -> np.ndarray:
-    e_u = p["user"][user] if fake_user is None else fake_user
-    e_i = p["item"][item] if fake_item is None else fake_item
-    phi = numpy_scorer(p, e_u, e_i) + p["bias"]
-    if "user_bias" in p:
-        phi = phi + (p["user_bias"][user] if fake_user is None else 0)
-        phi = phi + (p["item_bias"][item] if fake_item is None else 0)
-    return phi
-
-
-def numpy_generate(p: Params, side: str, noise: np.ndarray, condition: np.ndarray, s: GameSettings) -> np.ndarray:
-    x = np.concatenate([noise, condition], 1) if s.conditional else noise
-    x = np.maximum(x @ p[f"{side}_gen.w1"].T + p[f"{side}_gen.b1"], 0)
-    x = x @ p[f"{side}_gen.w2"].T + p[f"{side}_gen.b2"]
-    return np.maximum(x, 0) if s.output == "relu" else x
-
-
-def numpy_constrain(x: np.ndarray, rows: np.ndarray, weight: np.ndarray, s: GameSettings) -> np.ndarray:
-    share = weight / weight.sum()
-    if s.constraint == "norm":
-        limit = share @ np.linalg.norm(rows, axis=1)
-        return x * np.minimum(1, limit / np.linalg.norm(x, axis=1, keepdims=True))
-    if s.constraint == "recolour":
-
-        def moments(a: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            covariance = np.cov(a.T, aweights=w, bias=True)
-            ridge = 1e-6 * np.trace(covariance) / len(covariance) + 1e-12
-            return np.average(a, axis=0, weights=w), np.linalg.cholesky(covariance + ridge * np.eye(len(covariance)))
-
-        (mean_b, factor_b), (mean_r, factor_r) = moments(x, np.ones(len(x))), moments(rows, share)
-        return mean_r + (x - mean_b) @ np.linalg.inv(factor_b).T @ factor_r.T
-    return x
-
-
-def numpy_fakes(p: Params, batch: Batch, s: GameSettings) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """(fake users, fake items) of a batch."""
-    indptr, indices = positives()
-    n = len(batch.item_noise) or len(batch.user_noise)
-    e_u, e_i = p["user"][batch.unl_user[:n]], p["item"][batch.unl_item[:n]]
-    fake_user = fake_item = None
-    if len(batch.item_noise):
-        raw = numpy_generate(p, "item", batch.item_noise, e_u, s)
-        fake_item = numpy_constrain(raw, p["item"], np.bincount(indices, minlength=N_ITEMS), s)
-    if len(batch.user_noise):
-        raw = numpy_generate(p, "user", batch.user_noise, e_i, s)
-        fake_user = numpy_constrain(raw, p["user"], np.diff(indptr), s)
-    return fake_user, fake_item
-
-
-def numpy_fake_phis(
-    p: Params, batch: Batch, fake_user: np.ndarray | None, fake_item: np.ndarray | None
-) -> list[np.ndarray]:
-    phis = []
-    for user, item in ((None, fake_item), (fake_user, None)):
-        made = item if user is None else user
-        if made is not None:
-            n = len(made)
-            phis.append(numpy_phi(p, batch.unl_user[:n], batch.unl_item[:n], user, item))
-    return phis
-
-
-def numpy_d_loss(
-    p: Params, batch: Batch, s: GameSettings, fakes: tuple[np.ndarray | None, np.ndarray | None]
-) -> float:
-    phi_p = numpy_phi(p, batch.pos_user, batch.pos_item, None, None)
-    phi_u = numpy_phi(p, batch.unl_user, batch.unl_item, None, None)
-    of_risk = s.prior * s.logistic.value(phi_p, phi_u)
-    of_fakes = sum(float(np.mean(risks.softplus(phi))) for phi in numpy_fake_phis(p, batch, *fakes))
-    squares = [
-        float(np.mean(np.sum(p[side][idx] ** 2, axis=1)))
-        for side, idx in (
-            ("user", batch.pos_user),
-            ("item", batch.pos_item),
-            ("user", batch.unl_user),
-            ("item", batch.unl_item),
-        )
-    ]
-    return (of_risk + s.fake_weight * of_fakes) / s.prior + s.regularization / 2 * sum(squares)
-
-
-def double(params: Params) -> dict[str, np.ndarray]:
-    return {name: value.astype(np.float64) for name, value in params.items()}
-
-
-def interesting(settings: GameSettings, seed: int = 5) -> Params:
-    """Parameters away from the symmetric start: every gradient is of order one."""
-    rng = np.random.default_rng(seed)
-    start = engine_of(settings).parameters()
-    return {name: rng.normal(0, 0.6, value.shape).astype(np.float32) for name, value in start.items()}
-
-
-GAMES = [
-    *[settings_of(scorer=scorer, item_dim=3 if scorer in ("bilinear", "mlp") else None) for scorer in SCORERS],
-    *[settings_of(risk=risk, regularization=0.3) for risk in ("pu", "nnpu", "pn")],
-    settings_of(risk="nnpu", prior=0.95),
-    *[settings_of(risk=risk, observed=0.02) for risk in ("pu", "nnpu")],
-    *[settings_of(scorer=scorer, generators="both", fake_weight=0.3) for scorer in ("gmf", "fm", "mlp")],
-    settings_of(generators="item", conditional=True, constraint="norm", output="linear"),
-    settings_of(generators="user", conditional=True, constraint="recolour", output="linear"),
-    settings_of(scorer="bilinear", item_dim=3, generators="both", conditional=True, constraint="recolour"),
-]
-
-
-def name_of(s: GameSettings) -> str:
-    return "-".join(
-        str(part) for part in (s.scorer, s.risk, s.prior, s.generators, s.constraint, s.output, s.conditional)
-    )
-
-
-@pytest.mark.parametrize("settings", GAMES, ids=name_of)
-def test_discriminator_loss_and_gradient(settings: GameSettings) -> None:
-    """Loss and, by finite differences with the fakes held fixed, the gradient of every parameter of D."""
-    start = interesting(settings)
-    engine, batch, p = engine_of(settings, params=start), batch_of(settings), double(start)
-    fakes = numpy_fakes(p, batch, settings)
-    loss = engine.step_discriminator(batch, learning_rate=1e-3)
-    assert loss == pytest.approx(numpy_d_loss(p, batch, settings, fakes), rel=2e-5)
-    state, after = engine.state(), engine.parameters()
-    for name, value in p.items():
-        if "_gen." in name:
-            np.testing.assert_array_equal(after[name], start[name])
-            assert not state[f"{name}/m"].any()
-            continue
-        gradient = state[f"{name}/m"] / (1 - settings.beta1)
-        for at in np.ndindex(value.shape):
-            shifted = []
-            for h in (1e-6, -1e-6):
-                moved = value.copy()
-                moved[at] += h
-                shifted.append(numpy_d_loss(p | {name: moved}, batch, settings, fakes))
-            numeric = (shifted[0] - shifted[1]) / 2e-6
-            assert gradient[at] == pytest.approx(numeric, rel=1e-3, abs=2e-4), (name, at)
-
-
-@pytest.mark.parametrize("settings", [s for s in GAMES if s.generators != "none"], ids=name_of)
-@pytest.mark.parametrize("kind", ["nonsaturating", "saturating"])
-def test_generator_loss_and_gradient(settings: GameSettings, kind: str) -> None:
-    """The constraint's map is held constant: differences are taken of the raw fakes through a frozen map."""
-    settings = replace(settings, generator_loss=kind)  # type: ignore[arg-type]
-    start = interesting(settings)
-    engine, batch, p = engine_of(settings, params=start), batch_of(settings), double(start)
-
-    def loss_of(fake_user: np.ndarray | None, fake_item: np.ndarray | None) -> float:
-        phis = numpy_fake_phis(p, batch, fake_user, fake_item)
-        return sum(risks.generator_objective(phi, kind) for phi in phis)  # type: ignore[arg-type]
-
-    fake_user, fake_item = numpy_fakes(p, batch, settings)
-    loss = engine.step_generators(batch, learning_rate=1e-3)
-    assert loss == pytest.approx(loss_of(fake_user, fake_item), rel=2e-5)
-    state, after = engine.state(), engine.parameters()
-    free = replace(settings, constraint="none")
-    raw_user, raw_item = numpy_fakes(p, batch, free)
-
-    def frozen(
-        raw_then: np.ndarray | None, fake_then: np.ndarray | None, raw: np.ndarray | None
-    ) -> np.ndarray | None:
-        """The map raw_then -> fake_then applied to raw: a scale per row (norm) or one affine map (recolour)."""
-        if raw is None or raw_then is None or fake_then is None or settings.constraint == "none":
-            return raw
-        if settings.constraint == "norm":
-            return raw * (np.linalg.norm(fake_then, axis=1) / np.linalg.norm(raw_then, axis=1))[:, None]
-        colour = np.linalg.lstsq(raw_then - raw_then.mean(0), fake_then - fake_then.mean(0), rcond=None)[0]
-        return fake_then.mean(0) + (raw - raw_then.mean(0)) @ colour
-
-    checked = 0
-    for name, value in p.items():
-        if "_gen." not in name:
-            np.testing.assert_array_equal(after[name], start[name])
-            continue
-        gradient = state[f"{name}/m"] / (1 - settings.beta1)
-        for at in np.ndindex(value.shape):
-            shifted = []
-            for h in (1e-6, -1e-6):
-                moved = value.copy()
-                moved[at] += h
-                user, item = numpy_fakes(p | {name: moved}, batch, free)
-                shifted.append(loss_of(frozen(raw_user, fake_user, user), frozen(raw_item, fake_item, item)))
-            numeric = (shifted[0] - shifted[1]) / 2e-6
-            assert gradient[at] == pytest.approx(numeric, rel=2e-3, abs=2e-4), (name, at)
-            checked += numeric != 0
-    assert checked > 20
-
-
-def test_the_corrected_nnpu_step_is_reached_above() -> None:
-    settings = settings_of(risk="nnpu", prior=0.95)
-    p, batch = double(interesting(settings)), batch_of(settings)
-    phi_p, phi_u = (
-        numpy_phi(p, batch.pos_user, batch.pos_item, None, None),
-        numpy_phi(p, batch.unl_user, batch.unl_item, None, None),
-    )
-    assert risks.negative_risk(phi_p, phi_u, 0.95) < 0
-
-
-# --- Adam
+from purerec.errors import ConfigError, DataError, MissingExtraError, StoreError
 
 
 def test_rows_follow_sparse_adam_and_untouched_rows_rest() -> None:
@@ -306,72 +66,6 @@ def test_bias_may_be_held() -> None:
     assert "bias/m" not in engine.state()
 
 
-# --- Constraints
-
-
-def test_recolour_gives_the_real_moments() -> None:
-    rng = np.random.default_rng(0)
-    rows, weight = torch.tensor(rng.normal(1, 2, (40, 4))), torch.tensor(rng.integers(0, 9, 40).astype(float))
-    raw = torch.tensor(rng.normal(-3, [0.5, 1, 2, 4], (30, 4)), dtype=torch.float32)
-    fake = recolour(raw, real_side(rows, weight)).double().numpy()
-    np.testing.assert_allclose(fake.mean(0), np.average(rows, axis=0, weights=weight), rtol=1e-4)
-    real_covariance = np.cov(rows.numpy().T, aweights=weight.numpy(), bias=True)
-    np.testing.assert_allclose(np.cov(fake.T, bias=True), real_covariance, rtol=1e-3, atol=1e-3)
-
-
-def test_recolour_of_a_dead_generator_is_the_real_mean() -> None:
-    rows, weight = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), torch.ones(20).double()
-    fake = recolour(torch.zeros(5, 3), real_side(rows, weight))
-    torch.testing.assert_close(fake, rows.mean(0).expand(5, 3))
-
-
-def test_recolour_of_a_single_fake_is_the_real_mean_with_a_plain_gradient() -> None:
-    rows, raw = torch.tensor([[1.0, 2.0], [3.0, 6.0]]), torch.tensor([[9.0, 9.0]], requires_grad=True)
-    fake = recolour(raw, real_side(rows, torch.ones(2).double()))
-    torch.testing.assert_close(fake.detach(), torch.tensor([[2.0, 4.0]]))
-    (fake * torch.tensor([5.0, 7.0])).sum().backward()
-    torch.testing.assert_close(raw.grad, torch.tensor([[5.0, 7.0]]))
-
-
-def test_limit_norm_shortens_only_the_long() -> None:
-    rows, weight = torch.tensor([[3.0, 4.0], [6.0, 8.0]]), torch.tensor([1.0, 3.0]).double()  # mean length 8.75
-    raw = torch.tensor([[0.0, 0.0], [3.0, 4.0], [30.0, 40.0]])
-    fake = limit_norm(raw, real_side(rows, weight))
-    torch.testing.assert_close(fake, torch.tensor([[0.0, 0.0], [3.0, 4.0], [5.25, 7.0]]))
-
-
-def test_recolour_says_when_training_ran_away() -> None:
-    settings = settings_of(generators="item", constraint="recolour")
-    engine = engine_of(settings)
-    params = engine.parameters()
-    params["item"][0] = np.inf
-    with pytest.raises(DivergedError, match="learning_rate"):
-        engine_of(settings, params=params).train_generators(learning_rate=0.1, steps=1)
-
-
-# --- Epochs
-
-
-@pytest.mark.parametrize("unlabeled", ["per_user", "global", "popularity"])
-def test_an_epoch_covers_all_positives_and_draws_what_is_due(unlabeled: str) -> None:
-    settings = settings_of(unlabeled=unlabeled, unlabeled_per_epoch=53, generators="both", fake_ratio=0.5)
-    engine = engine_of(settings)
-    indptr, indices = positives()
-    observed = set(zip(np.repeat(np.arange(N_USERS), np.diff(indptr)).tolist(), indices.tolist(), strict=True))
-    batches = list(engine._batches.epoch(np.random.default_rng(0), engine._phi, use_fakes=True))
-    seen = [pair for b in batches for pair in zip(b.pos_user.tolist(), b.pos_item.tolist(), strict=True)]
-    assert sorted(seen) == sorted(observed)
-    drawn = [pair for b in batches for pair in zip(b.unl_user.tolist(), b.unl_item.tolist(), strict=True)]
-    assert len(drawn) == 53
-    assert not observed & set(drawn)
-    sizes = [b.unl_user.size for b in batches]
-    assert max(sizes) - min(sizes) <= 1
-    for b in batches:
-        assert len(b.item_noise) == len(b.user_noise) == round(0.5 * b.unl_user.size)
-        if unlabeled != "global":
-            np.testing.assert_array_equal(b.unl_user, np.resize(b.pos_user, b.unl_user.size))
-
-
 def test_epoch_statistics() -> None:
     settings = settings_of(generators="both", constraint="norm", output="linear")
     engine = engine_of(settings)
@@ -388,20 +82,6 @@ def test_epoch_statistics() -> None:
     assert math.isnan(game.d_positive)
     assert game.samples == 2 * 3 * settings.batch_size
     assert math.isfinite(game.loss)
-
-
-def test_a_user_who_touched_everything_is_left_out_of_the_unlabeled() -> None:
-    indptr, indices = np.array([0, 3, 4]), np.array([0, 1, 2, 1], dtype=np.int32)
-    engine = TorchEngine(source_of(indptr, indices, 3), settings_of(unlabeled_per_epoch=8), seed=0)
-    (batch,) = engine._batches.epoch(np.random.default_rng(0), engine._phi, use_fakes=False)
-    assert set(batch.unl_user.tolist()) == {1}
-    assert batch.unl_user.size == 2
-    assert math.isfinite(engine.train_discriminator(learning_rate=1e-3).loss)
-
-
-def test_more_batches_than_unlabeled_pairs_is_no_trouble() -> None:
-    engine = engine_of(settings_of(batch_size=2, unlabeled_per_epoch=3, generators="item", constraint="recolour"))
-    assert math.isfinite(engine.train_discriminator(learning_rate=1e-3).loss)
 
 
 def test_nothing_to_train_with_is_an_error() -> None:
@@ -429,9 +109,6 @@ def test_it_learns_two_groups(scorer: str) -> None:
     found = scores(engine, np.arange(40))
     above = [np.mean(row[o & ~s][:, None] > row[~o][None]) for row, o, s in zip(found, own, seen, strict=True)]
     assert np.mean(above) > 0.95
-
-
-# --- Reproducibility and checkpoints
 
 
 def play(engine: Engine, epochs: int) -> None:
@@ -510,9 +187,6 @@ def test_seeds_matter_and_global_randomness_is_left_alone() -> None:
     losses = [engine.train_discriminator(learning_rate=1e-2).loss for engine in engines]
     assert losses[0] == losses[1] != losses[2]
     assert torch.equal(torch.rand(3), expected)
-
-
-# --- Parameters and scorers
 
 
 @pytest.mark.parametrize("scorer", ["mf", "gmf", "bilinear", "fm"])
