@@ -70,8 +70,8 @@ ROOMS = [
     "engines",
     "models",
     "tuning",
-    "experiments",
     "output",
+    "experiments",
     "serving",
     "cli",
 ]

@@ -14,9 +14,10 @@ import purerec as pr
 from conftest import checkerboard
 from purerec.data.splits import split
 from purerec.errors import StoreError
-from purerec.experiments import run
+from purerec.experiments import work
+from purerec.experiments.cells import CellStore
+from purerec.experiments.panels import compare_panel, make_panel
 from purerec.experiments.plans import Plan
-from purerec.experiments.run import RunStore, compare_models
 from purerec.models.registry import REGISTRY, load_model, make_model
 from purerec.storage import HEAD, load_split, read_folder, read_manifest, save_split, take_snapshot, write_folder
 from purerec.storage.manifests import manifest_digest
@@ -273,25 +274,28 @@ def test_splits_that_make_no_sense(tmp_path, change):
     ],
 )
 def test_runs_that_make_no_sense_are_run_again(tmp_path, change, monkeypatch):
-    store = RunStore(tmp_path / "runs")
+    store = CellStore(tmp_path / "runs")
     parts = split(log(), "ratio")
-    first = compare_models(parts, [Plan("itempop", "itempop")], seeds=1, store=store)
+    first = compare_panel(make_panel(parts, [Plan("itempop", "itempop")], seeds=1), store=store)
     (folder,) = (tmp_path / "runs").iterdir()
-    rewritten(folder, folder, change, kind="run")
-    again = compare_models(parts, [Plan("itempop", "itempop")], seeds=1, store=store)
+    rewritten(folder, folder, change, kind="cell")
+    again = compare_panel(make_panel(parts, [Plan("itempop", "itempop")], seeds=1), store=store)
     assert again.scores() == first.scores()
-    monkeypatch.setattr(run, "run", None)  # what was run again is whole in the store
-    assert compare_models(parts, [Plan("itempop", "itempop")], seeds=1, store=store).scores() == first.scores()
+    monkeypatch.setattr(work, "run", None)  # what was run again is whole in the store
+    assert (
+        compare_panel(make_panel(parts, [Plan("itempop", "itempop")], seeds=1), store=store).scores()
+        == first.scores()
+    )
 
 
 def test_finished_runs_are_forgotten_in_one_step(tmp_path, monkeypatch):
-    store = RunStore(tmp_path / "runs")
-    compare_models(split(log(), "ratio"), [Plan("itempop", "itempop")], seeds=1, store=store)
+    store = CellStore(tmp_path / "runs")
+    compare_panel(make_panel(split(log(), "ratio"), [Plan("itempop", "itempop")], seeds=1), store=store)
     monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # killed before anything was removed
     store.clear()
     assert not store.path.exists()
     monkeypatch.undo()
     store.clear()
-    compare_models(split(log(), "ratio"), [Plan("itempop", "itempop")], seeds=1, store=store)
+    compare_panel(make_panel(split(log(), "ratio"), [Plan("itempop", "itempop")], seeds=1), store=store)
     store.clear()
     assert list(tmp_path.iterdir()) == []

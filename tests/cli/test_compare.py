@@ -9,7 +9,7 @@ def test_compare(clicks):
     done = purerec("compare", clicks, "--models", "itempop,pugmf", "--seeds", "2", check=0)
     assert "itempop" in done.stdout
     assert "Holm" in done.stdout
-    assert "use " in done.stdout.splitlines()[-1]
+    assert done.stdout.splitlines()[-1].startswith("Use ")
 
 
 def test_compare_with_settings_for_those_that_have_them(clicks, tmp_path):

@@ -10,7 +10,8 @@ import purerec as pr
 from purerec.errors import ConfigError
 from purerec.evaluation.choosing import deciding_metric, default_metrics, parse_all
 from purerec.evaluation.metrics import DEFAULT_METRICS
-from purerec.experiments.run import Plan, compare_models
+from purerec.experiments.panels import make_panel
+from purerec.experiments.plans import Plan
 
 
 @pytest.mark.parametrize("names", ["Recall@20, MRR", ["Recall@20", "MRR", "Recall@20"], iter(["Recall@20", "MRR"])])
@@ -45,8 +46,8 @@ def test_the_same_in_python(tiny: pr.Interactions) -> None:
     model = pr.ItemPop().fit(parts.full_train)
     assert list(pr.evaluate(model, parts).metrics) == list(default_metrics("gowalla"))
     assert list(pr.evaluate(model, parts, metrics=["Recall@3"]).metrics) == ["Recall@3"]
-    found = compare_models(parts, [Plan("itempop", "itempop")], seeds=1, metrics=iter(["NDCG@3", "Gini@3"]))
-    assert (found.metric, found.metrics) == ("NDCG@3", ["NDCG@3", "Gini@3"])
+    found = make_panel(parts, [Plan("itempop", "itempop")], seeds=1, metrics=iter(["NDCG@3", "Gini@3"]))
+    assert (found.metric, found.metrics) == ("NDCG@3", ("NDCG@3", "Gini@3"))
     for wrong in ({"metrics": ["x"]}, {"metric": "Gini@3"}, {"metrics": ["Gini@3"], "protocol": "sampled"}):
         with pytest.raises(ConfigError):
-            compare_models(parts, [Plan("itempop", "itempop")], **wrong)
+            make_panel(parts, [Plan("itempop", "itempop")], **wrong)

@@ -4,9 +4,10 @@ import pytest
 
 import purerec as pr
 from purerec.errors import ConfigError, PurerecError
-from purerec.experiments import reproduce
+from purerec.experiments import reproduce, work
 from purerec.experiments.plans import Plan, plan_of
-from purerec.experiments.specs import Line, ValidationSpec
+from purerec.experiments.specs import Line, StatisticsSpec, ValidationSpec
+from purerec.experiments.statistics import data_statistics
 from purerec.paper import printed
 from purerec.tuning.settings_file import tuned_settings
 
@@ -22,7 +23,7 @@ def test_an_experiment_with_a_failed_model_is_not_written(tmp_path, monkeypatch)
         title = "one"
         data = "world"
         split = "ratio"
-        seeds = 5
+        seeds = 2
         metric = "P@5"
         baseline = "itempop"
         protocol = "exact"
@@ -32,8 +33,8 @@ def test_an_experiment_with_a_failed_model_is_not_written(tmp_path, monkeypatch)
     make = Plan.make
     monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
     monkeypatch.setattr(Plan, "make", lambda self: make(self) if self.name == "itempop" else Broken())
-    with pytest.raises(PurerecError, match=r"one is not complete .broken: internal error.*--resume"):
-        reproduce.reproduce("one", quick=True, tell=lambda _: None)
+    with pytest.raises(PurerecError, match=r"one is not complete .broken: internal error.*the same command goes on"):
+        list(reproduce.reproduce(["one"]))
 
 
 def test_settings_of_an_experiment_go_to_the_models_that_have_them():
@@ -84,15 +85,95 @@ def test_exposure_experiment_on_a_small_world(tmp_path, monkeypatch):
         """
     )
     monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
-    found = reproduce.reproduce("small", quick=True, tell=lambda _: None)
+    ((name, found),) = reproduce.reproduce(["small"], quick=True, tell=lambda _: None)
+    assert name == "small"
     assert [row["exposure"] for row in found["rows"]] == [0.0, 1.0]
     assert all(0 <= row["metrics"]["pu"]["NDCG@10"] <= 1 for row in found["rows"])
-    assert found["seeds"] == 2
-    with pytest.raises(ConfigError, match="there is no experiment 'big'"):
-        reproduce.reproduce("big")
+    assert found["seeds"] == 1
+    assert found["provenance"]["cores"] >= 1
+    with pytest.raises(ConfigError, match="there is no experiment 'smal'; did you mean small"):
+        list(reproduce.reproduce(["smal"]))
 
 
 def test_the_papers_rows():
     assert printed.paper_row("ml-100k", "pure")["P@5"] == 0.3901
     assert printed.paper_row("ml-1m", "pure")["MRR"] == 0.6895
     assert printed.paper_row("yelp", "graphgan") is None
+
+
+TABLE = """
+title = "table"
+kind = "panels"
+seeds = 2
+metric = "MRR"
+baseline = "pop"
+[[panels]]
+data = "world"
+split = "ratio"
+quick = { data = "ml-100k", split = "u1" }
+[[panels]]
+data = "world"
+split = "ratio"
+protocol = "sampled"
+pool = 20
+only = ["pop", "gmf"]
+[[models]]
+name = "pop"
+model = "itempop"
+note = "counts"
+[[models]]
+name = "gmf"
+settings = { epochs = 1, dim = 2 }
+vary = { regularization = [0.1, 0.2, 0.3, 0.4] }
+[[models]]
+name = "ease"
+quick = false
+"""
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    (tmp_path / "table.toml").write_text(TABLE)
+    (tmp_path / "again.toml").write_text(TABLE)
+    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
+
+
+def test_a_table_of_several_panels(table, monkeypatch):
+    fits = []
+    real = work.run
+    monkeypatch.setattr(work, "run", lambda split, model, **how: fits.append(model.name) or real(split, model, **how))
+    found = dict(reproduce.reproduce(["table", "again"], tell=lambda _: None))
+    # A deterministic model is fitted once for all seeds, others once a seed; panels and experiments share the fits.
+    assert sorted(fits) == ["ease", *["gmf"] * 8, "itempop"]
+    exact, sampled = reproduce.panels_in(found["table"])
+    assert found["again"]["panels"] == found["table"]["panels"]
+    rows = [f"gmf, regularization {value}" for value in (0.1, 0.2, 0.3, 0.4)]
+    assert list(exact["models"]) == ["pop", *rows, "ease"]
+    assert list(sampled["models"]) == ["pop", *rows]
+    assert exact["varied"][rows[1]] == {"line": "gmf", "regularization": 0.2}
+    assert exact["notes"] == {"pop": "counts"}
+    assert (exact["protocol"], sampled["protocol"]) == ("exact", "sampled")
+    assert [run["seed"] for run in exact["models"]["pop"]] == [0, 1]
+    assert {run["protocol"] for run in sampled["models"]["pop"]} == {"sampled"}
+    assert reproduce.panels_in(exact) == [exact]
+
+
+def test_the_quick_form_of_a_table(table):
+    spec = reproduce.chosen(["table"], quick=True)["table"]
+    assert (spec.seeds, [panel.data for panel in spec.panels]) == (1, ["ml-100k"])
+    assert [list(line.rows()) for line in spec.models] == [
+        ["pop"],
+        ["gmf, regularization 0.1", "gmf, regularization 0.3", "gmf, regularization 0.4"],
+    ]
+
+
+def test_every_table_of_the_paper_has_a_quick_form():
+    assert {"table1", "table2", "table3", "table4"} <= set(reproduce.chosen(["all"], quick=True))
+    with pytest.raises(ConfigError, match="defaults-yelp is about larger data than --quick runs on"):
+        reproduce.chosen(["defaults-yelp"], quick=True)
+
+
+def test_sizes_of_data(ml_100k):
+    rows = data_statistics(StatisticsSpec(title="t", kind="statistics", data=["ml-100k"]))["rows"]
+    assert rows[0]["users"] == rows[0]["paper"]["users"] == 943
+    assert (rows[0]["items"], rows[0]["paper"]["items"], rows[0]["positives"]) == (1682, 1679, 55375)

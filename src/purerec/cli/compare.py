@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from purerec.cli.groups import Parts, Reading
+from purerec.cli.groups import Parts, Reading, as_given
 from purerec.cli.options import (
     DataOpt,
     JsonOpt,
@@ -17,19 +17,27 @@ from purerec.cli.options import (
     SetOpt,
     SettingsOpt,
     SplitOpt,
+    command,
     protocol_of,
     settings_of,
     settings_of_each,
 )
 from purerec.output import console
 
-_FEW_USERS = 100
+if TYPE_CHECKING:
+    from purerec.data.splits import Split
+    from purerec.experiments.results import Comparison
 
 
 def compare(
     data: DataOpt = None,
-    models: ModelsOpt = "all",
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each model, with seeds 0, 1, ...", min=1)] = 5,
+    models: ModelsOpt = "itemknn,ials,gmf,ease,pure",
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds", help="Runs of each model, with seeds 0, 1, ...; by default 5, 3 or 1 by the size.", min=1
+        ),
+    ] = None,
     baseline: Annotated[
         str | None, typer.Option("--against", help="Model that the others are tested against.")
     ] = None,
@@ -46,24 +54,32 @@ def compare(
     given: Parts = Parts(),
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted comparison.")] = False,
+    limit: Annotated[
+        str | None, typer.Option("--limit", metavar="TIME", help="The most that one model may take, such as 5m.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure anew what is stored, too.")] = False,
     json: JsonOpt = None,
     reading: Reading = Reading(),
 ) -> None:
-    """Several models on the same split: means over seeds, spread, and paired tests.
+    """Several models on the same split: means over seeds, paired tests, and which one to use.
 
-    --set goes to those models that have such a setting.
+    Results are stored: the same command goes on after an interruption, another model is added without running the
+    others again, and a second process with the same command shares the work. --set goes to those models that have
+    such a setting.
 
     Examples:
-      purerec compare ml-100k --split u1 --models all --seeds 5
+      purerec compare clicks.csv
+      purerec compare clicks.csv --models all --limit 5m
       purerec compare clicks.csv --models pure,ease,bpr --set dim=64
       purerec compare clicks.csv --metrics Recall@20,NDCG@20 --metric NDCG@20
-      purerec compare --train train.csv --test test.csv --models itempop,ease
+      purerec compare --train train.csv --test test.csv
+      purerec compare ml-100k --split u1 --models all --seeds 5
     """
-    from purerec.data.catalog import cache_folder
     from purerec.evaluation.choosing import check_choice
-    from purerec.experiments.compare import compare
-    from purerec.experiments.run import RunStore
+    from purerec.experiments.advice import doubts
+    from purerec.experiments.compare import cell_store, compare
+    from purerec.experiments.limits import seconds_of
+    from purerec.experiments.view import watching
     from purerec.models.registry import REGISTRY, model_name
 
     named = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
@@ -71,43 +87,56 @@ def compare(
     settings_of_each(named, set_)  # what is wrong with them is said before the data is read
     kind = protocol_of(protocol)
     check_choice(metrics, metric, kind)
+    limit_s = None if limit is None else seconds_of(limit)
     given.check(data, split)
     log, parts = given.load(data, split, reading)
-    store = RunStore(cache_folder() / "runs" / parts.full_train.fingerprint[:16])
-    if not resume:
-        store.clear()
-    found = compare(
-        log,
-        named,
-        seeds=seeds,
-        against=baseline,
-        metrics=metrics,
-        metric=metric,
-        settings=settings_of(set_),
-        settings_file=settings,
-        tuned=tuned,
-        split=parts,
-        protocol=kind,
-        pool=pool,
-        store=store,
-        tell=console.note,
-        warn=console.warn,
-    )
-    if not found.failed:
-        store.clear()
+    store = cell_store(fresh=fresh)
+    try:
+        with watching() as watch:
+            found = compare(
+                log,
+                named,
+                seeds=seeds,
+                against=baseline,
+                metrics=metrics,
+                metric=metric,
+                settings=settings_of(set_),
+                settings_file=settings,
+                tuned=tuned,
+                split=parts,
+                protocol=kind,
+                pool=pool,
+                limit=limit_s,
+                store=store,
+                watch=watch,
+                warn=console.warn,
+            )
+    except KeyboardInterrupt:
+        raise console.Interrupted("interrupted; finished results are stored: the same command goes on") from None
     if json:
         console.write_json(found.to_dict(), json)
-        if json == "-":
-            return
-    console.say(f"{log.name}, {parts.describe()}; {found.label}; mean of {seeds} seed{'s' * (seeds > 1)} ± deviation")
+    if json != "-":
+        _show(found, parts)
+    for doubt in doubts(found):
+        console.warn(doubt)
+    if json == "-":
+        return
+    best = found.best
+    told = ["--settings", settings] if settings is not None else []
+    for name, value in settings_of_each(named, set_)[best].items():
+        told += ["--set", f"{name}={value}"]
+    source = data if data is not None else str(given.train)
+    console.note(f"next: {command('fit', source, '--model', best, *told, *as_given(reading), '--out', 'model')}")
+
+
+def _show(found: Comparison, parts: Split) -> None:
+    from purerec.experiments.advice import tested
+
+    many = f"mean of {found.seeds} seeds ± deviation" if found.seeds > 1 else "one seed"
+    console.say(f"{found.data}, {parts.describe()}; {found.label}; {many}")
     console.table(["model", *found.metrics], found.scores(), bold=found.best_scores())
     if found.paper:
         console.say("paper: its Table 2, where vectors have 5 numbers; for the same width here add --set dim=5")
     console.say()
-    console.table(*found.costs_and_tests())
-    console.say(found.recommendation())
-    users = next(iter(found.results.values()))[0].evaluation.n_users_evaluated
-    if users < _FEW_USERS:
-        console.note(f"this rests on {users:,} users; with so few, only large differences can be told from chance")
-    for name, reason in found.failed.items():
-        console.warn(f"{name} failed and is left out: {reason}")
+    console.table(*tested(found))
+    console.say(found.advice)

@@ -1,10 +1,20 @@
 """Experiments: fitting and evaluating models side by side, and the paper's tables from their TOML files.
 
-    run          one run, comparisons of models, and a store of finished runs
-    results      what they return
-    specs        what an experiment's TOML file may say
-    plans        its models with their settings
-    reproduce    running such a file
-    validation, exposure, fold_in, updating    kinds of experiments besides comparisons
+    run            one run: fit and evaluate
+    cells          what comparisons are cut into, and the store of finished ones
+    code_digest    which code a result depends on
+    work           working through cells, together with other processes
+    limits         a time limit for one model
+    panels         models side by side on one split
+    compare        `pr.compare`
+    results        what these return
+    advice         which model to use, and what speaks against it
+    view           how far it is, for people
+    provenance     date, commit, versions and machine of a result
+    specs          what an experiment's TOML file may say
+    quick          its small form
+    plans          its models with their settings
+    reproduce      running such files
+    statistics, validation, exposure, fold_in, updating    kinds of experiments besides comparisons
 
-May import everything above it: errors to tuning."""
+May import everything above it: errors to output."""

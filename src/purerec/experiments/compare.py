@@ -8,23 +8,32 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from purerec.data.catalog import cache_folder
 from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
 from purerec.data.splits import split as make_split
 from purerec.evaluation.choosing import Names, check_choice
 from purerec.evaluation.protocols import Protocol
+from purerec.experiments.cells import CellStore
+from purerec.experiments.limits import seconds_of
+from purerec.experiments.panels import compare_panel, make_panel
 from purerec.experiments.plans import Plan
 from purerec.experiments.results import Comparison
-from purerec.experiments.run import RunStore, compare_models
+from purerec.experiments.work import Progress, Watch
 from purerec.models.registry import REGISTRY, model_name, settings_for_each
 from purerec.tuning.settings_file import check_searched, chosen_file, settings_from
+
+QUICK = ("itemknn", "ials", "gmf", "ease", "pure")
+"""Models that are worth trying first: the best of the quick ones, each of another kind"""
+_SEEDS = {100_000: 5, 300_000: 3}
+"""Up to so many positives so many seeds; above, one: then the quick models take about a minute on two cores."""
 
 
 def compare(
     data: Interactions,
-    models: str | type | Iterable[str | type] = "all",
+    models: str | type | Iterable[str | type] = QUICK,
     *,
-    seeds: int = 5,
+    seeds: int | None = None,
     against: str | None = None,
     metrics: Names | None = None,
     metric: str | None = None,
@@ -34,13 +43,17 @@ def compare(
     split: str | Split = "auto",
     protocol: Protocol = "exact",
     pool: int = 500,
-    store: RunStore | None = None,
+    limit: float | str | None = None,
+    reuse: bool = True,
+    store: CellStore | None = None,
+    watch: Watch | None = None,
     tell: Callable[[str], None] = lambda _: None,
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=3),
 ) -> Comparison:
     """Fit and evaluate several models on one split with seeds 0, 1, ..., and test them against one of them.
 
-    models          names, or 'all'; a model of one's own as a class, or by name
+    models          names, or 'all'; by default quick ones; a model of one's own as a class, or by name
+    seeds           by default 5 for up to 100,000 positives, 3 for up to 300,000, else 1
     against         the model that the others are tested against: by default pure, or else the first
     metrics         what is reported: a list, or 'Recall@20,NDCG@20'; by default the data set's own
     metric          the one that models are tested in
@@ -48,12 +61,16 @@ def compare(
     settings_file   what `purerec tune` found; `tuned` takes that of the paper's data sets
     split           how to split the data, or a `Split` of it
     protocol, pool  as in `evaluate`
-    store           finished runs, so that a comparison that was interrupted can continue
-    tell, warn      called with a line for each run, and for a settings file that cannot be checked
+    limit           how long the fits of one model may take: seconds, or '5m' (see `purerec.experiments.limits`)
+    reuse           take results that are stored, and store new ones: an interrupted comparison goes on where it was
+    store           where; by default in the cache
+    watch, tell     called with the progress, and with a line for each result
+    warn            called where a settings file cannot be checked
     """
     listed = list(REGISTRY) if models == "all" else [models] if isinstance(models, str | type) else list(models)
     given = settings_for_each([model_name(model) for model in listed], settings or {})
     metric = check_choice(metrics, metric, protocol)
+    limit_s = seconds_of(limit) if isinstance(limit, str) else limit
     parts = split if isinstance(split, Split) else make_split(data, split)
     file = chosen_file(data.name, None if settings_file is None else Path(settings_file), tuned=tuned)
     if file is not None:
@@ -61,15 +78,33 @@ def compare(
     plans = [
         Plan(name, name, (settings_from(file, name) if file is not None else {}) | own) for name, own in given.items()
     ]
-    return compare_models(
+    panel = make_panel(
         parts,
         plans,
-        seeds=seeds,
+        seeds=usual_seeds(parts.full_train) if seeds is None else seeds,
         baseline=against,
         metrics=metrics,
         metric=metric,
         protocol=protocol,
         pool=pool,
-        store=store,
-        tell=tell,
     )
+    place = (store or cell_store()) if reuse else None
+    return compare_panel(panel, store=place, watch=watch or _lines(tell), limit_s=limit_s)
+
+
+def cell_store(*, fresh: bool = False) -> CellStore:
+    """The finished cells of all comparisons and tables on this machine."""
+    return CellStore(cache_folder() / "cells", fresh=fresh)
+
+
+def usual_seeds(train: Interactions) -> int:
+    """How many seeds, unless somebody says."""
+    return next((seeds for positives, seeds in _SEEDS.items() if train.n_positives <= positives), 1)
+
+
+def _lines(tell: Callable[[str], None]) -> Watch:
+    def watch(progress: Progress) -> None:
+        if progress.line is not None:
+            tell(progress.line)
+
+    return watch

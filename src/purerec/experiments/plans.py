@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from purerec.evaluation.protocols import Evaluation
-from purerec.experiments.specs import Line, OnOneSplit
+from purerec.experiments.specs import Line, OnData
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model, settings_it_has
 from purerec.tuning.settings_file import tuned_settings
@@ -20,24 +20,43 @@ class Plan:
     name: str
     model: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    seeds: int | None = None
+    """At most so many, where a fit takes long."""
+    varied: Mapping[str, Any] = field(default_factory=dict)
+    """The setting that tells this row from others of its line."""
+    line: str | None = None
+    """The line that it is a row of."""
 
     def make(self) -> Recommender:
         return make_model(self.model, **self.settings)
 
 
-def plan_of(line: Line, spec: OnOneSplit) -> Plan:
-    """Later settings win: those of the experiment, for models that have them; tuned ones, if both the experiment and
-    the line want them; those of the line."""
-    settings = settings_it_has(line.model_name, spec.settings)
-    if spec.tuned and line.tuned:
-        settings |= tuned_settings(spec.data, line.model_name)
-    settings |= line.settings
-    if line.preset is not None:
-        from purerec.models.pure import PURE
+def plans_of(line: Line, spec: OnData) -> list[Plan]:
+    """The rows of a line: one, or one for each value of a setting that it varies.
 
-        settings = PURE.paper(line.preset, **settings).config.model_dump()
-    plan = Plan(line.name, line.model_name, settings)
-    plan.make()  # a wrong name or setting is an error before anything is fitted
+    Later settings win: those of the experiment, for models that have them; tuned ones, if both the experiment and the
+    line want them; those of the line; the varied one.
+    """
+    plans = []
+    for name, varied in line.rows().items():
+        settings = settings_it_has(line.model_name, spec.settings)
+        if spec.tuned and line.tuned:
+            settings |= tuned_settings(spec.data, line.model_name)
+        settings |= line.settings | varied
+        if line.preset:
+            from purerec.models.pure import PURE
+
+            preset = spec.data if line.preset is True else line.preset
+            settings = PURE.paper(preset, **settings).config.model_dump()
+        plan = Plan(name, line.model_name, settings, line.seeds, varied, line.name)
+        plan.make()  # a wrong name or setting is an error before anything is fitted
+        plans.append(plan)
+    return plans
+
+
+def plan_of(line: Line, spec: OnData) -> Plan:
+    """The one row of a line that varies nothing."""
+    (plan,) = plans_of(line, spec)
     return plan
 
 

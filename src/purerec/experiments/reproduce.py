@@ -1,34 +1,47 @@
-"""`purerec reproduce NAME`: run the experiment in a TOML file and return what goes into its results file.
+"""`purerec reproduce NAME...`: run the experiments in TOML files and return what goes into their results files.
 
-The tables in README.md and docs/ are made from these results.
+The tables in README.md and docs/ are made from these results. Comparisons of all experiments are worked through as
+one pile of cells: a fit that two of them need is made once.
+
+A results file has the experiment's name, title, number of seeds and `provenance`. A comparison adds what
+`Comparison.to_dict` has; one of several panels has a list of such, called `panels`. `panels_in` reads both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from purerec import __version__
 from purerec.data import catalog
-from purerec.data.splits import split
-from purerec.errors import ConfigError, PurerecError
+from purerec.data.splits import Split, split
+from purerec.errors import ConfigError, PurerecError, did_you_mean
+from purerec.experiments.cells import CellStore
 from purerec.experiments.exposure import on_biased_worlds
 from purerec.experiments.fold_in import folding_quality
 from purerec.experiments.leave_one_out import leave_one_out
-from purerec.experiments.plans import plan_of
-from purerec.experiments.run import RunStore, compare_models
+from purerec.experiments.panels import Panel, make_panel
+from purerec.experiments.plans import plans_of
+from purerec.experiments.provenance import provenance
+from purerec.experiments.quick import quick_form
 from purerec.experiments.specs import (
+    AnyExperiment,
     ComparisonSpec,
     ExposureSpec,
     FoldingSpec,
     LeaveOneOutSpec,
+    PanelSpec,
+    PanelsSpec,
+    StatisticsSpec,
     UpdatingSpec,
     ValidationSpec,
     read_experiment,
 )
+from purerec.experiments.statistics import data_statistics
 from purerec.experiments.updating import updating_quality
 from purerec.experiments.validation import on_validation_splits
+from purerec.experiments.work import Watch, Worklist, unwatched
 from purerec.paper.printed import folder
 from purerec.tuning.settings_file import check_searched, tuned_file
 
@@ -42,54 +55,154 @@ def names() -> list[str]:
     return sorted(path.stem for path in folder().glob("*.toml") if path.stem not in _NO_EXPERIMENTS)
 
 
-def reproduce(name: str, *, quick: bool = False, store: RunStore | None = None, tell: Tell = print) -> dict[str, Any]:
-    """Run one experiment. `quick`: with two seeds only, to see that it works.
+def chosen(asked: Sequence[str], *, quick: bool = False) -> dict[str, AnyExperiment]:
+    """The experiments of these names, or all, checked. `quick` gives their small forms, and leaves out, of all, those
+    that have none."""
+    known = names()
+    found = {}
+    for name in known if list(asked) == ["all"] else dict.fromkeys(asked):
+        if name not in known:
+            raise ConfigError(f"there is no experiment {name!r}; {did_you_mean(name, [*known, 'all'])}")
+        spec: AnyExperiment | None = read_experiment(folder() / f"{name}.toml")
+        assert spec is not None
+        spec = quick_form(spec) if quick else spec
+        if spec is not None:
+            found[name] = spec
+        elif list(asked) != ["all"]:
+            raise ConfigError(f"{name} is about larger data than --quick runs on; run it without --quick")
+    return found
 
-    A comparison that was interrupted continues with the runs in `store`.
+
+def reproduce(
+    asked: Sequence[str],
+    *,
+    quick: bool = False,
+    store: CellStore | None = None,
+    watch: Watch = unwatched,
+    tell: Tell = print,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Run experiments, and give the name and the results of each as soon as it is done.
+
+    quick     ML-100k, one seed, few values: to see that it works
+    store     finished cells, so that an interrupted run goes on
+    watch     told of every cell;  tell: lines of the experiments that are no comparisons, and warnings
+
+    Comparisons in which a model failed are left out, and are an error at the end.
     """
-    if name not in names():
-        raise ConfigError(f"there is no experiment {name!r}; choose from {', '.join(names())}")
-    spec = read_experiment(folder() / f"{name}.toml")
-    seeds = min(2, spec.seeds) if quick else spec.seeds
-    head = {"experiment": name, "title": spec.title, "purerec": __version__, "seeds": seeds, "quick": quick}
-    match spec:
-        case ComparisonSpec():
-            return head | _compared(name, spec, seeds, store, tell)
-        case ValidationSpec():
-            parts = split(catalog.load(spec.data), spec.split, n=spec.n)
-            return head | on_validation_splits(spec, parts, seeds, tell)
-        case ExposureSpec():
-            return head | on_biased_worlds(spec, seeds, tell)
-        case FoldingSpec():
-            return head | folding_quality(spec, seeds, tell)
-        case LeaveOneOutSpec():
-            return head | leave_one_out(spec, seeds, tell)
-        case UpdatingSpec():
-            return head | updating_quality(spec, seeds, tell)
-
-
-def _compared(name: str, spec: ComparisonSpec, seeds: int, store: RunStore | None, tell: Tell) -> dict[str, Any]:
-    plans = [plan_of(line, spec) for line in spec.models]
-    data = catalog.load(spec.data)
-    parts = split(data, spec.split, n=spec.n)
-    if spec.tuned:
-        check_searched(tuned_file(spec.data), data, parts, tell)
-    found = compare_models(
-        parts,
-        plans,
-        seeds=seeds,
-        baseline=spec.baseline,
-        metric=spec.metric,
-        protocol=spec.protocol,
-        pool=spec.pool,
-        store=store,
-        tell=tell,
+    specs = chosen(asked, quick=quick)
+    panels = {name: panels_of(spec, tell) for name, spec in specs.items()}
+    work = Worklist(
+        [cell for group in panels.values() for panel in group for cell in panel.cells], store, watch=watch
     )
-    if found.failed:
-        reasons = "; ".join(f"{model}: {reason}" for model, reason in found.failed.items())
-        raise PurerecError(f"{name} is not complete ({reasons}); finished runs are kept, continue with --resume")
-    return {"split": parts.describe(), "label": found.label} | found.to_dict()
+    broken = []
+    for name, spec in specs.items():
+        head = {"experiment": name, "title": spec.title, "seeds": getattr(spec, "seeds", None), "quick": quick}
+        if panels[name]:
+            work.run([cell for panel in panels[name] for cell in panel.cells])
+            try:
+                found = _compared(panels[name], work)
+            except PurerecError as error:
+                broken.append(f"{name} is not complete ({error})")
+                continue
+        else:
+            found = _run(spec, tell)
+        yield name, head | {"provenance": _made(panels[name], work)} | found
+    if broken:
+        raise PurerecError("; ".join(broken) + "; finished cells are kept: the same command goes on from there")
+
+
+def panels_in(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The panels of a results file, whether it has one or several."""
+    return list(found["panels"]) if "panels" in found else [dict(found)]
 
 
 def results_file(name: str, out: Path) -> Path:
     return out / f"{name}.json"
+
+
+# ---------------------------------------------------------------------- comparisons
+
+
+def panels_of(spec: AnyExperiment, tell: Tell) -> list[Panel]:
+    """The panels of a comparison, with their data; of any other experiment none."""
+    if isinstance(spec, ComparisonSpec):
+        return [_panel(spec, spec, tell)]
+    return [_panel(spec, panel, tell) for panel in spec.panels] if isinstance(spec, PanelsSpec) else []
+
+
+def _panel(spec: ComparisonSpec | PanelsSpec, panel: PanelSpec, tell: Tell) -> Panel:
+    plans, notes = [], {}
+    for line in spec.models:
+        for plan in plans_of(line, panel):
+            if panel.only is None or plan.name in panel.only or line.name in panel.only:
+                plans.append(plan)
+                if line.note is not None:
+                    notes[plan.name] = line.note
+    parts = _split(panel.data, panel.split, panel.n)
+    if panel.tuned:
+        check_searched(tuned_file(panel.data), catalog.load(panel.data), parts, tell)
+    baseline = spec.baseline if any(plan.name == spec.baseline for plan in plans) else None
+    return make_panel(
+        parts,
+        plans,
+        seeds=spec.seeds,
+        baseline=baseline,
+        metrics=spec.metrics,
+        metric=spec.metric,
+        protocol=panel.protocol,
+        pool=panel.pool,
+        notes=notes,
+    )
+
+
+@cache
+def _split(data: str, how: str, n: int | None) -> Split:
+    """One object for all panels on the same split."""
+    return split(catalog.load(data), how, n=n)
+
+
+def _compared(panels: Sequence[Panel], work: Worklist) -> dict[str, Any]:
+    found = []
+    for panel in panels:
+        comparison = panel.compared(work)
+        if comparison.failed:
+            raise PurerecError("; ".join(f"{model}: {reason}" for model, reason in comparison.failed.items()))
+        varied = {plan.name: {"line": plan.line, **plan.varied} for plan in panel.plans if plan.varied}
+        facts = {"split": panel.split.describe(), "protocol": panel.protocol, "label": comparison.label}
+        found.append(facts | comparison.to_dict() | {"varied": varied})
+    return found[0] if len(found) == 1 else {"panels": found}
+
+
+def _made(panels: Sequence[Panel], work: Worklist) -> dict[str, Any]:
+    """Where this comes from. Cells of another commit or machine than this process are counted."""
+    now = provenance()
+    others: dict[tuple[Any, ...], int] = {}
+    for cell in (cell for panel in panels for cell in panel.cells):
+        made = work.results[cell].provenance
+        place = made.get("commit"), made.get("clean"), made.get("cpu"), made.get("cores")
+        others[place] = others.get(place, 0) + 1
+    if set(others) - {(now["commit"], now["clean"], now["cpu"], now["cores"])}:
+        keys = ("commit", "clean", "cpu", "cores", "cells")
+        now["cells"] = [dict(zip(keys, (*place, n), strict=True)) for place, n in others.items()]
+    return now
+
+
+# ---------------------------------------------------------------------- experiments of other kinds
+
+
+def _run(spec: AnyExperiment, tell: Tell) -> dict[str, Any]:
+    match spec:
+        case StatisticsSpec():
+            return data_statistics(spec)
+        case ValidationSpec():
+            return on_validation_splits(spec, _split(spec.data, spec.split, spec.n), spec.seeds, tell)
+        case ExposureSpec():
+            return on_biased_worlds(spec, spec.seeds, tell)
+        case FoldingSpec():
+            return folding_quality(spec, spec.seeds, tell)
+        case LeaveOneOutSpec():
+            return leave_one_out(spec, spec.seeds, tell)
+        case UpdatingSpec():
+            return updating_quality(spec, spec.seeds, tell)
+        case ComparisonSpec() | PanelsSpec():
+            raise AssertionError("comparisons are made of panels")

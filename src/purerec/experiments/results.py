@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from purerec.evaluation.protocols import Evaluation
 from purerec.evaluation.significance import Row, compare
@@ -30,6 +31,8 @@ class RunResult:
     """Peak memory of the process during the run."""
     added_mb: float
     """How much of it the run added."""
+    provenance: dict[str, Any] = field(default_factory=dict)
+    """When, from which commit and on which machine."""
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `purerec evaluate --json` prints."""
@@ -64,6 +67,10 @@ class Comparison:
     """What the paper prints for a model, where it was measured in the same way."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Models that could not be fitted or evaluated, and why."""
+    stopped: Mapping[str, str] = field(default_factory=dict)
+    """Models that took too long, and when they were stopped; seeds that were finished are in `results`."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What stands behind the name of a row."""
 
     @property
     def label(self) -> str:
@@ -83,12 +90,19 @@ class Comparison:
     def fit_seconds(self, model: str) -> float:
         return float(np.mean([r.fit_seconds for r in self.results[model]]))
 
-    def tests(self, baseline: str | None = None) -> list[Row]:
+    def tests(self, baseline: str | None = None, metric: str | None = None) -> list[Row]:
         """Paired tests of every other model against the baseline, corrected for their number."""
         if len(self.results) < 2:
             return []
-        evaluations = {name: [r.evaluation for r in results] for name, results in self.results.items()}
-        return compare(evaluations, baseline or self.baseline, self.metric)
+        return compare(self._paired(), baseline or self.baseline, metric or self.metric)
+
+    def _paired(self) -> dict[str, list[Evaluation]]:
+        """Evaluations that can be paired. Where candidates are drawn, seeds draw them: those that all models have."""
+        found = {name: [r.evaluation for r in results] for name, results in self.results.items()}
+        if any(run.pool is not None for runs in found.values() for run in runs):
+            common = set.intersection(*({run.seed for run in runs} for runs in found.values()))
+            found = {name: [run for run in runs if run.seed in common] for name, runs in found.items()}
+        return found
 
     def scores(self) -> list[list[Any]]:
         """A line of means for each model, below it the spread over seeds and what the paper prints."""
@@ -112,42 +126,48 @@ class Comparison:
             if value == best[column - 1]
         }
 
-    def costs_and_tests(self) -> tuple[list[str], list[list[Any]]]:
-        """For each model its difference from the baseline with interval and verdict, its time and its memory."""
+    @property
+    def best(self) -> str:
+        """The model with the highest mean of the deciding metric."""
+        return max(self.results, key=lambda name: self.mean(name, self.metric))
+
+    @property
+    def users(self) -> int:
+        """How many people the values are means of."""
+        return next(iter(self.results.values()))[0].evaluation.n_users_evaluated
+
+    @property
+    def seeds(self) -> int:
+        """The most that a model has."""
+        return max(map(len, self.results.values()))
+
+    @property
+    def advice(self) -> str:
+        """Which model to use, and how sure that is."""
+        from purerec.experiments.advice import advice
+
+        return advice(self)
+
+    def table(self) -> pl.DataFrame:
+        """A row for each model: means, deviations over seeds, the test against the baseline, time and memory."""
         tests = {row.model: row for row in self.tests()}
-        headings = ["model", f"{self.metric} - {self.baseline}", "95 % interval", "p (Holm)", "verdict"]
-        lines = []
+        rows = []
         for name, results in self.results.items():
             test = tests.get(name)
-            cells = ["", "", "", "baseline" if name == self.baseline else ""]
-            if test is not None and name != self.baseline:
-                interval = f"[{test.ci_low:+.4f}, {test.ci_high:+.4f}]"
-                cells = [f"{test.difference:+.4f}", interval, f"{test.p_holm:.2g}", test.verdict]
-            peak, added = (max(getattr(r, what) for r in results) for what in ("peak_rss_mb", "added_mb"))
-            lines.append([name, *cells, f"{self.fit_seconds(name):.2f}", f"{peak:.0f}", f"{added:.0f}"])
-        return [*headings, "fit s", "peak MB", "of it for the run"], lines
-
-    def recommendation(self) -> str:
-        """Which model to use, and how certain that is."""
-        best = max(self.results, key=lambda name: self.mean(name, self.metric))
-        if len(self.results) == 1:
-            return f"only {best} was tried"
-        rivals = [row for row in self.tests(best) if row.model != best]
-        users = next(iter(self.results.values()))[0].evaluation.n_users_evaluated
-        equal = [row.model for row in rivals if row.verdict == "no difference"]
-        if not equal:
-            second = max(rivals, key=lambda row: row.difference)
-            return (
-                f"use {best}: better in {self.metric} than every other over {users:,} people; next is "
-                f"{second.model}, {-second.difference:.4f} [{-second.ci_high:.4f}, {-second.ci_low:.4f}] behind, "
-                f"p = {second.p_holm:.2g} (Holm)"
-            )
-        quick = min([best, *equal], key=self.fit_seconds)
-        also = f"; of these {quick} is the quickest to fit" if quick != best else ""
-        return (
-            f"use {best}, though {', '.join(equal)} is not significantly different in {self.metric} with "
-            f"{users:,} people{also}"
-        )
+            row: dict[str, Any] = {"model": name, "seeds": len(results)}
+            for metric in self.metrics:
+                row |= {metric: self.mean(name, metric), f"{metric} ±": self.deviation(name, metric)}
+            row |= {
+                "difference": None if test is None else test.difference,
+                "ci_low": None if test is None else test.ci_low,
+                "ci_high": None if test is None else test.ci_high,
+                "p_holm": None if test is None or name == self.baseline else test.p_holm,
+                "verdict": "" if test is None else test.verdict,
+                "fit_seconds": self.fit_seconds(name),
+                "added_mb": max(0.0, *(r.added_mb for r in results)),
+            }
+            rows.append(row)
+        return pl.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -157,4 +177,6 @@ class Comparison:
             "models": {name: [r.to_dict() for r in results] for name, results in self.results.items()},
             "tests": [asdict(row) for row in self.tests()],
             "failed": dict(self.failed),
+            "stopped": dict(self.stopped),
+            "notes": dict(self.notes),
         }

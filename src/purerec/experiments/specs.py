@@ -15,6 +15,8 @@ from purerec.evaluation.protocols import Protocol
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+QUICK_DATA = "ml-100k"
+"""What --quick runs on"""
 RankMetric = Annotated[str, AfterValidator(lambda name: parse_of_ranks(name).name)]
 
 
@@ -32,14 +34,30 @@ class Line(SpecTable):
     model: str | None = None
     """Its name in the registry, if that is another."""
     settings: dict[str, Any] = {}
-    preset: str | None = None
-    """A preset of PURE.paper, instead of the defaults."""
+    preset: str | bool | None = None
+    """A preset of PURE.paper, instead of the defaults; true: that of the data set."""
     tuned: bool = True
     """False: not the tuned settings, though the experiment asks for them."""
+    vary: dict[str, list[Any]] = Field(default={}, max_length=1)
+    """One setting, and its values: a row for each."""
+    seeds: Count | None = None
+    """At most so many, where a fit takes long."""
+    note: str | None = None
+    """What stands behind the name: what was substituted or adapted. Shown with the table."""
+    quick: bool = True
+    """False: left out by --quick."""
 
     @property
     def model_name(self) -> str:
         return self.name if self.model is None else self.model
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The names of its rows, and the settings that tell them apart."""
+        if not self.vary:
+            return {self.name: {}}
+        ((key, values),) = self.vary.items()
+        said = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+        return {f"{self.name}, {key} {text}": {key: value} for text, value in zip(said, values, strict=True)}
 
 
 class Experiment(SpecTable):
@@ -58,7 +76,7 @@ class WithBaseline(Experiment):
 
     @model_validator(mode="after")
     def _names_are_clear(self) -> Self:
-        names = [line.name for line in self.models]
+        names = [name for line in self.models for name in line.rows()]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"two models are called {min(twice)!r}; give each a name of its own")
         if self.baseline not in names:
@@ -68,8 +86,8 @@ class WithBaseline(Experiment):
         return self
 
 
-class OnOneSplit(WithBaseline):
-    """An experiment on one split of one data set."""
+class OnData(SpecTable):
+    """One split of one data set, and the settings that models get there."""
 
     data: str
     split: str
@@ -80,12 +98,56 @@ class OnOneSplit(WithBaseline):
     """Use the settings in experiments/tuned/DATA.toml."""
 
 
-class ComparisonSpec(OnOneSplit):
+class OnOneSplit(WithBaseline, OnData):
+    """An experiment on one split of one data set."""
+
+
+class PanelSpec(OnData):
+    """How models are compared on one split; a table has one or several such panels."""
+
+    protocol: Protocol = "exact"
+    pool: Count = 500
+    only: list[str] | None = None
+    """The models of this panel, if not all, by the names of their rows or lines."""
+    quick: dict[str, Any] | None = None
+    """What is different with --quick: other data, most of all. Without it, --quick leaves larger data out."""
+
+    @model_validator(mode="after")
+    def _quick_form_is_one(self) -> Self:
+        self.in_quick()
+        return self
+
+    def in_quick(self) -> Self | None:
+        """The form that --quick runs, if there is one."""
+        if self.quick is not None:
+            left_out = {"quick"} | ({"n"} if "split" in self.quick else set())  # another split has another n, or none
+            return type(self).model_validate(self.model_dump(exclude=left_out, exclude_unset=True) | self.quick)
+        return self if self.data == QUICK_DATA else None
+
+
+class ComparisonSpec(OnOneSplit, PanelSpec):
     """Models on the test part of a split."""
 
     kind: Literal["comparison"] = "comparison"
     protocol: Protocol
-    pool: Count = 500
+    metrics: list[str] | None = None
+    """What is measured; by default the data set's own metrics."""
+
+
+class PanelsSpec(WithBaseline):
+    """Models on several splits, or on one with several protocols."""
+
+    kind: Literal["panels"]
+    panels: list[PanelSpec] = Field(min_length=1)
+    metrics: list[str] | None = None
+
+
+class StatisticsSpec(SpecTable):
+    """The sizes of data sets, beside those that the paper prints."""
+
+    kind: Literal["statistics"]
+    title: str
+    data: list[str] = Field(min_length=1)
 
 
 class ValidationSpec(OnOneSplit):
@@ -155,7 +217,16 @@ class LeaveOneOutSpec(Experiment):
     """For each model, changes of its defaults."""
 
 
-AnyExperiment = ComparisonSpec | ValidationSpec | ExposureSpec | FoldingSpec | UpdatingSpec | LeaveOneOutSpec
+AnyExperiment = (
+    ComparisonSpec
+    | PanelsSpec
+    | StatisticsSpec
+    | ValidationSpec
+    | ExposureSpec
+    | FoldingSpec
+    | UpdatingSpec
+    | LeaveOneOutSpec
+)
 _KINDS: dict[str, type[AnyExperiment]] = {
     str(get_args(kind.model_fields["kind"].annotation)[0]): kind for kind in get_args(AnyExperiment)
 }

@@ -63,6 +63,7 @@ class EASE(Recommender):
     """Linear autoencoder with a zero diagonal."""
 
     name: ClassVar[str] = "ease"
+    deterministic: ClassVar[bool] = True
     config_class = EASEConfig
     config: EASEConfig
     _weights: ItemWeights

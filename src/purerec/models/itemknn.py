@@ -71,6 +71,7 @@ class ItemKNN(Recommender):
     """Item-based nearest neighbours."""
 
     name: ClassVar[str] = "itemknn"
+    deterministic: ClassVar[bool] = True
     config_class = ItemKNNConfig
     config: ItemKNNConfig
 

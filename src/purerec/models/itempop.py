@@ -25,6 +25,7 @@ class ItemPop(Recommender):
     """Most popular items, the same for all."""
 
     name: ClassVar[str] = "itempop"
+    deterministic: ClassVar[bool] = True
     personalised: ClassVar[bool] = False
 
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:

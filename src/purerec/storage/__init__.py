@@ -28,7 +28,7 @@ from purerec.storage.folders import (
     remove_folder,
     write_folder,
 )
-from purerec.storage.locks import locked
+from purerec.storage.locks import claimed, locked
 from purerec.storage.manifests import FORMAT, HEAD, MANIFEST, TENSORS, read_manifest, write_manifest
 from purerec.storage.outputs import check_outputs
 from purerec.storage.packing import (
@@ -58,6 +58,7 @@ __all__ = [
     "check_layout",
     "check_outputs",
     "check_target",
+    "claimed",
     "discard",
     "load_split",
     "locked",

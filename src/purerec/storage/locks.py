@@ -38,19 +38,35 @@ def locked(path: AnyPath) -> Iterator[None]:
 
     The lock is a file beside the path, which goes with the lock. On a file system without locks nothing is locked.
     """
+    with claimed(path) as is_ours:
+        if not is_ours:
+            target = followed(path)
+            raise StoreError(
+                f"another purerec process is writing {target}; wait until it is done, or choose another folder"
+            )
+        yield
+
+
+@contextlib.contextmanager
+def claimed(path: AnyPath) -> Iterator[bool]:
+    """Whether this process has `path` to itself during the block. A claim ends with its process, however it ends."""
     target = followed(path)
     name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]  # a name of its own may be too long
     file = target.parent / f".purerec-{name}.lock"
-    fd = _acquire(file, target)
+    fd = _acquire(file)
+    if fd is None:
+        yield False
+        return
     try:
-        yield
+        yield True
     finally:
         with contextlib.suppress(OSError):
             file.unlink()
         os.close(fd)
 
 
-def _acquire(file: Path, target: Path) -> int:
+def _acquire(file: Path) -> int | None:
+    """An open file with the lock on it; None if another process has it."""
     while True:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -60,9 +76,7 @@ def _acquire(file: Path, target: Path) -> int:
         got = try_lock(fd)
         if got is False:
             os.close(fd)
-            raise StoreError(
-                f"another purerec process is writing {target}; wait until it is done, or choose another folder"
-            )
+            return None
         if got is None or is_at(file, fd):
             return fd
         os.close(fd)  # who had it before has just removed the file

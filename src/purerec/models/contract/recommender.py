@@ -46,6 +46,8 @@ class Recommender(ABC):
     config_class: ClassVar[type[Config]] = Config
     personalised: ClassVar[bool] = True
     """Whether different people may get different lists."""
+    deterministic: ClassVar[bool] = False
+    """Whether a fit is the same for every seed, so that comparisons fit it once."""
     continues: ClassVar[bool] = False
     """Whether more data can be learned from where the last fit ended; else an update fits anew."""
     fitted_on: FittedOn

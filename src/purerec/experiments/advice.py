@@ -1,0 +1,108 @@
+"""What a comparison says to a person: which model to use, how sure that is, and what speaks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from purerec.evaluation.metrics import parse
+
+if TYPE_CHECKING:
+    from purerec.evaluation.significance import Row
+    from purerec.experiments.results import Comparison
+
+_FEW_USERS = 100
+
+
+def advice(found: Comparison) -> str:
+    """One sentence."""
+    best = found.best
+    if len(found.results) == 1:
+        return f"Only {best} was tried."
+    rivals = [row for row in found.tests(best) if row.model != best]
+    level = [row.model for row in rivals if row.verdict == "no difference"]
+    if not level:
+        what = f"it is better in {found.metric} than every other over {found.users:,} people"
+        return f"Use {best}: {what}; {_next(rivals)}."
+    quick = min([best, *level], key=found.fit_seconds)
+    others = _listed(level)
+    if quick == best:
+        also = ", and it is the quickest of these to fit"
+    else:
+        times = found.fit_seconds(quick), found.fit_seconds(best)
+        also = f"; {quick}, the quickest of these, takes {times[0]:.1f} s to fit where {best} takes {times[1]:.1f}"
+    return (
+        f"Use {best}, though {others} {'is' if len(level) == 1 else 'are'} not significantly different in "
+        f"{found.metric} over {found.users:,} people{also}."
+    )
+
+
+def doubts(found: Comparison) -> list[str]:
+    """What to know before the advice is followed."""
+    said = []
+    if disagreement := _other_winners(found):
+        said.append(disagreement)
+    if found.users < _FEW_USERS:
+        said.append(
+            f"this rests on {found.users:,} users; with so few, only large differences can be told from chance"
+        )
+    said += [f"{name} failed and is left out: {reason}" for name, reason in found.failed.items()]
+    for name, reason in found.stopped.items():
+        runs = len(found.results.get(name, ()))
+        what = f"has {runs} of {found.seeds} seeds" if runs else "is left out"
+        said.append(f"{name} {what}: {reason}")
+    return said
+
+
+def tested(found: Comparison) -> tuple[list[str], list[list[Any]]]:
+    """For each model its difference from the baseline with interval and verdict, its time and its memory."""
+    tests = {row.model: row for row in found.tests()}
+    headings = ["model", f"{found.metric} - {found.baseline}", "95 % interval", "p (Holm)", "verdict"]
+    lines = []
+    for name, results in found.results.items():
+        test = tests.get(name)
+        cells = ["", "", "", "baseline" if name == found.baseline else ""]
+        if test is not None and name != found.baseline:
+            interval = f"[{test.ci_low:+.4f}, {test.ci_high:+.4f}]"
+            cells = [f"{test.difference:+.4f}", interval, p_value(test.p_holm), test.verdict]
+        peak, added = (max(0.0, *(getattr(r, what) for r in results)) for what in ("peak_rss_mb", "added_mb"))
+        lines.append([name, *cells, f"{found.fit_seconds(name):.2f}", f"{peak:,.0f}", f"{added:,.0f}"])
+    return [*headings, "fit s", "peak MB", "of it for the run"], lines
+
+
+def p_value(p: float) -> str:
+    """As people write it."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def _next(rivals: Sequence[Row]) -> str:
+    second = max(rivals, key=lambda row: row.difference)
+    p = p_value(second.p_holm)
+    return (
+        f"next is {second.model}, {-second.difference:.4f} [{-second.ci_high:.4f}, {-second.ci_low:.4f}] behind, "
+        f"p {p if p.startswith('<') else f'= {p}'} (Holm)"
+    )
+
+
+def _other_winners(found: Comparison) -> str | None:
+    """Metrics in which another model is ahead, and whether that is more than chance."""
+    if len(found.results) < 2:
+        return None
+    best, winners = found.best, dict[str, list[str]]()
+    for metric in found.metrics:
+        if parse(metric).needs_lists:  # these are not better the higher they are
+            continue
+        first = max(found.results, key=lambda name: found.mean(name, metric))
+        if found.mean(first, metric) > found.mean(best, metric):
+            test = next(row for row in found.tests(best, metric) if row.model == first)
+            winners.setdefault(first, []).append(metric + ("*" if test.verdict == "better" else ""))
+    if not winners:
+        return None
+    said = "; ".join(f"{name} is ahead in {_listed(metrics)}" for name, metrics in winners.items())
+    sure = any(metric.endswith("*") for metrics in winners.values() for metric in metrics)
+    note = "* more than chance" if sure else "none of it more than chance"
+    return f"the metrics disagree: {best} has the best {found.metric}, but {said} ({note})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,141 @@
+"""Cells: what a comparison or a table is cut into. Each is one model on one split, with one seed, evaluated one way.
+
+A cell is known by all that determines its result. Finished ones are kept in a `CellStore`: a run that was stopped
+goes on where it was, a changed setting runs its own cells only, and several processes share the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from purerec import storage
+from purerec.data.splits import Split
+from purerec.errors import StoreError
+from purerec.evaluation.protocols import Evaluation, Protocol
+from purerec.experiments.code_digest import code_of
+from purerec.experiments.plans import Plan
+from purerec.experiments.results import RunResult
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One model on one split: fitted with one seed, evaluated in one way."""
+
+    plan: Plan
+    split: Split
+    seed: int
+    protocol: Protocol
+    pool: int
+    """Random candidates per user, where the protocol has such."""
+    metrics: tuple[str, ...]
+    metric: str
+    """The one to be shown; all are measured."""
+
+    @cached_property
+    def fit(self) -> dict[str, Any]:
+        """All that the fitted model depends on; cells that have it in common need one fit."""
+        model = self.plan.make()
+        split = self.split
+        return {
+            "model": self.plan.model,
+            "settings": model.config.model_dump(mode="json"),
+            "seed": None if model.deterministic else self.seed,
+            "data": split.train.name,
+            "split": split.label,
+            "parts": [None if part is None else part.fingerprint for part in (split.train, split.valid, split.test)],
+            "code": code_of(type(model)),
+        }
+
+    @cached_property
+    def key(self) -> dict[str, Any]:
+        """All that the result depends on."""
+        pool = None if self.protocol == "exact" else self.pool
+        return {
+            "fit": self.fit,
+            "protocol": self.protocol,
+            "pool": pool,
+            "metrics": list(self.metrics),
+            "seed": self.seed,
+        }
+
+    @property
+    def evaluation(self) -> dict[str, Any]:
+        """What `evaluate` is told."""
+        return {"protocol": self.protocol, "pool": self.pool, "metrics": self.metrics, "seed": self.seed}
+
+    @property
+    def lane(self) -> tuple[int, str]:
+        """The same for all seeds of a model on a split: they fail together."""
+        return id(self.split), self.plan.name
+
+
+def digest(facts: Any) -> str:
+    """A name for what JSON can say."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+_USERS = storage.Part(("n",), np.int64)
+
+
+class CellStore:
+    """Finished cells in a folder, one folder each, named by a digest of the cell's key.
+
+    Each is written whole or not at all. A store that cannot be written or read (a full disk, a damaged record) does
+    not stop a run: the cell is run again.
+    """
+
+    def __init__(self, path: Path, *, fresh: bool = False) -> None:
+        """`fresh`: only what this object has written itself is there."""
+        self.path = path
+        self._written: set[Path] | None = set() if fresh else None
+
+    def get(self, cell: Cell) -> RunResult | None:
+        if self._written is not None and self._folder(cell) not in self._written:
+            return None
+        try:
+            stored = storage.read_folder(self._folder(cell), kind="cell")
+            layout = {n: storage.Part(("n",), np.float64) for n in stored.tensors} | {"user_idx": _USERS}
+            storage.check_layout(stored.tensors, layout, {})
+            per_user = {n.removeprefix("user."): a for n, a in stored.tensors.items() if n.startswith("user.")}
+            facts = {**stored.manifest["evaluation"], "per_user": per_user, "user_idx": stored.tensors["user_idx"]}
+            return RunResult(**stored.manifest["result"], evaluation=Evaluation(**facts))
+        except (KeyError, TypeError, StoreError):
+            return None
+
+    def put(self, cell: Cell, result: RunResult) -> None:
+        facts = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "evaluation"}
+        judged = result.evaluation
+        evaluation = {
+            f.name: getattr(judged, f.name) for f in fields(judged) if f.name not in ("per_user", "user_idx")
+        }
+        tensors = {f"user.{name}": values for name, values in judged.per_user.items()} | {"user_idx": judged.user_idx}
+        manifest = {"key": cell.key, "result": facts, "evaluation": evaluation}
+        with contextlib.suppress(StoreError):
+            storage.write_folder(self._folder(cell), kind="cell", manifest=manifest, tensors=tensors)
+            if self._written is not None:
+                self._written.add(self._folder(cell))
+
+    @contextlib.contextmanager
+    def claimed(self, cell: Cell) -> Iterator[bool]:
+        """Whether the fit of this cell is for this process to do; False while another process does it."""
+        with contextlib.ExitStack() as stack:
+            try:
+                ours = stack.enter_context(storage.claimed(self.path / digest(cell.fit)))
+            except StoreError:  # nothing can be written there, so nobody can claim anything
+                ours = True
+            yield ours
+
+    def clear(self) -> None:
+        storage.discard(self.path)
+
+    def _folder(self, cell: Cell) -> Path:
+        return self.path / digest(cell.key)

@@ -1,0 +1,127 @@
+"""Which code a result depends on: the modules that a model and its evaluation import, directly or not.
+
+A digest of them is part of what a finished cell is known by, so that a change of the code runs again what it can have
+changed, and nothing else. Comments, docstrings and layout do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from purerec.experiments.provenance import library_versions
+
+_PACKAGE = Path(__file__).parents[1]
+_SILENT = _PACKAGE / "storage"
+"""Reads and writes what others have computed: nothing in it can change a result."""
+_COMPUTING = ("numpy", "numba", "scipy", "torch")
+"""Libraries whose version can change a result"""
+
+
+@cache
+def code_of(model: type[Any]) -> str:
+    """A digest of what fitting and evaluating such a model runs, and of the libraries that it computes with."""
+    own = [Path(file) for cls in inspect.getmro(model) if (file := _file(cls)) is not None]
+    modules = reached([*own, _PACKAGE / "evaluation" / "protocols.py"])
+    modules = frozenset(path for path in modules if not path.is_relative_to(_SILENT))
+    used = {name.split(".")[0] for path in modules for name in _imports(path)}
+    libraries = library_versions(tuple(name for name in _COMPUTING if name in used))
+    digest = hashlib.sha256(repr(sorted(libraries.items())).encode())
+    for path in sorted(modules):
+        digest.update(_meaning(path))
+    return digest.hexdigest()[:20]
+
+
+def reached(files: Iterable[Path]) -> frozenset[Path]:
+    """These modules and all that they import from purerec or from the package that they are in."""
+    found: set[Path] = set()
+    ahead = list(files)
+    while ahead:
+        path = ahead.pop()
+        if path not in found:
+            found.add(path)
+            ahead += [place for name in _imports(path) if (place := _module(name, path)) is not None]
+    return frozenset(found)
+
+
+def _file(cls: type[Any]) -> str | None:
+    module = sys.modules.get(cls.__module__)
+    name = getattr(module, "__file__", None)
+    return name if name is not None and _belongs(Path(name)) else None
+
+
+def _belongs(path: Path) -> bool:
+    """Python's own modules and those of libraries have a version instead."""
+    if path.suffix != ".py" or not path.exists():
+        return False
+    libraries = any(part in ("site-packages", "dist-packages") for part in path.parts)
+    return path.is_relative_to(_PACKAGE) or not (libraries or path.is_relative_to(Path(inspect.__file__).parent))
+
+
+def _module(name: str, importer: Path) -> Path | None:
+    """The file of a module of purerec, or of one beside the importer."""
+    if name == "purerec":
+        return None  # the public surface only passes on what modules have
+    for top in (_PACKAGE.parent, _top(importer)):
+        place = top.joinpath(*name.split("."))
+        for path in (place.with_suffix(".py"), place / "__init__.py"):
+            if _belongs(path):
+                return path
+    return None
+
+
+def _top(path: Path) -> Path:
+    """The folder that a module's package is in."""
+    folder = path.parent
+    while (folder / "__init__.py").exists():
+        folder = folder.parent
+    return folder
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
+    package = path.relative_to(_top(path)).parent.parts
+    return frozenset(_names(ast.parse(path.read_bytes()).body, package))
+
+
+def _names(statements: Iterable[ast.AST], package: tuple[str, ...]) -> Iterator[str]:
+    """All that may be a module: of `from a import b` both a and a.b. Imports for types only are none."""
+    for node in statements:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            near = package[: len(package) + 1 - node.level] if node.level else ()
+            origin = ".".join([*near, *([node.module] if node.module else [])])
+            yield origin
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+        for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, part, None)
+            if isinstance(inner, list):
+                yield from _names(inner, package)
+
+
+@cache
+def _meaning(path: Path) -> bytes:
+    """A digest of what a module says to Python: its compiled code, without docstrings and line numbers."""
+    code = compile(path.read_bytes(), path.name, "exec", optimize=2, dont_inherit=True)
+    return hashlib.sha256(repr(_said(code)).encode()).digest()
+
+
+def _said(code: CodeType) -> tuple[Any, ...]:
+    constants = [_said(value) if isinstance(value, CodeType) else _stable(value) for value in code.co_consts]
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    return code.co_name, code.co_flags, code.co_code, code.co_exceptiontable, names, constants
+
+
+def _stable(value: Any) -> Any:
+    """A constant in a form whose text is always the same."""
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else value

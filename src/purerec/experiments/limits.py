@@ -1,0 +1,80 @@
+"""A time limit for one model of a comparison.
+
+A model that is fitted in epochs stops at the end of an epoch. Any other is interrupted by a timer, where there is one
+(not on Windows, and only in the main thread). Neither can stop a single call into compiled code, such as the inverse
+of EASE or the ranking of all people: it is stopped when that call returns.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from purerec.errors import ConfigError, PurerecError
+from purerec.training.history import Record
+from purerec.training.run import Callback
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class OverdueError(PurerecError):
+    """A model that took longer than it may."""
+
+
+def seconds_of(text: str) -> float:
+    """'90', '90s', '5m', '1h' or '1h30m' in seconds."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smh]?)", text.strip().lower())
+    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text.strip().lower() or not total > 0:
+        raise ConfigError(f"a time limit is given as 90s, 5m or 1h, not as {text!r}")
+    return total
+
+
+def duration(seconds: float) -> str:
+    """'0.4 s', '12 s', '3 min 20 s', '2 h 5 min'."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+    return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")
+
+
+@contextmanager
+def at_most(seconds: float | None, epochs: int | None) -> Iterator[Callback]:
+    """Raise `OverdueError` in what runs inside, once it has taken so long.
+
+    `epochs` of a model that has them; what is given is to be called with the record of each.
+    """
+    if seconds is None:
+        yield lambda record: None
+        return
+    began = time.monotonic()
+
+    def check(record: Record) -> None:
+        if time.monotonic() - began >= seconds and record.epoch + 1 < (epochs or 0):
+            raise OverdueError(
+                f"stopped after epoch {record.epoch + 1} of {epochs}: the limit is {duration(seconds)}"
+            )
+
+    def interrupt(signum: int, frame: Any) -> None:
+        raise OverdueError(f"stopped: the limit is {duration(seconds)}")
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if epochs is not None or not is_main or not hasattr(signal, "setitimer"):
+        yield check
+        return
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield check
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

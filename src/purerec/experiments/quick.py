@@ -1,0 +1,53 @@
+"""What `--quick` makes of an experiment: ML-100k in place of larger data, one seed, few values of what is varied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from purerec.experiments.specs import (
+    QUICK_DATA,
+    AnyExperiment,
+    ComparisonSpec,
+    ExposureSpec,
+    FoldingSpec,
+    LeaveOneOutSpec,
+    Line,
+    PanelsSpec,
+    StatisticsSpec,
+    UpdatingSpec,
+    ValidationSpec,
+)
+
+
+def quick_form(spec: AnyExperiment) -> AnyExperiment | None:
+    """A small form of an experiment; None if it is about larger data."""
+    changes: dict[str, Any] | None
+    match spec:
+        case ComparisonSpec():
+            small = spec.in_quick()
+            changes = None if small is None else {name: getattr(small, name) for name in type(small).model_fields}
+        case PanelsSpec():
+            panels = [form for panel in spec.panels if (form := panel.in_quick()) is not None]
+            changes = {"panels": panels} if panels else None
+        case ValidationSpec():
+            changes = {} if spec.data == QUICK_DATA else None
+        case ExposureSpec():
+            changes = {"exposures": spec.exposures[:: max(1, len(spec.exposures) - 1)]}
+        case FoldingSpec() | UpdatingSpec() | StatisticsSpec():
+            changes = {"data": [QUICK_DATA]} if QUICK_DATA in spec.data else None
+        case LeaveOneOutSpec():
+            logs = [log for log in spec.data if log.data == QUICK_DATA]
+            changes = {"data": logs} if len(logs) > 1 else None
+    if changes is None:
+        return None
+    if not isinstance(spec, StatisticsSpec):
+        changes["seeds"] = 1
+    if isinstance(spec, ComparisonSpec | PanelsSpec | ValidationSpec):
+        changes["models"] = [_few_values(line) for line in spec.models if line.quick]
+    return spec.model_copy(update=changes)
+
+
+def _few_values(line: Line) -> Line:
+    """The first, the middle and the last of the values that a line varies."""
+    few = {key: [values[0], values[len(values) // 2], values[-1]] for key, values in line.vary.items()}
+    return line.model_copy(update={"vary": {key: list(dict.fromkeys(values)) for key, values in few.items()}})

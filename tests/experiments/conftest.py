@@ -1,0 +1,12 @@
+"""Results of tests are kept apart from those of people."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_cells(tmp_path, monkeypatch):
+    from purerec.experiments import compare
+    from purerec.experiments.cells import CellStore
+
+    store = tmp_path / "cells"
+    monkeypatch.setattr(compare, "cell_store", lambda *, fresh=False: CellStore(store, fresh=fresh))
