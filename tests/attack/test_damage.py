@@ -14,8 +14,8 @@ import purerec as pr
 from conftest import checkerboard
 from purerec.data.splits import split
 from purerec.errors import StoreError
-from purerec.experiments import work
-from purerec.experiments.cells import CellStore
+from purerec.experiments.cells import work
+from purerec.experiments.cells.cell import CellStore
 from purerec.experiments.panels import compare_panel, make_panel
 from purerec.experiments.plans import Plan
 from purerec.models.registry import REGISTRY, load_model, make_model

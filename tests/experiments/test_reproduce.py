@@ -4,7 +4,8 @@ import pytest
 
 import purerec as pr
 from purerec.errors import ConfigError, PurerecError
-from purerec.experiments import reproduce, work
+from purerec.experiments import reproduce
+from purerec.experiments.cells import work
 from purerec.experiments.plans import Plan, plan_of
 from purerec.experiments.specs import Line, StatisticsSpec, ValidationSpec
 from purerec.experiments.statistics import data_statistics

@@ -4,8 +4,9 @@ import pytest
 import purerec as pr
 from purerec.errors import ConfigError, DataError, DivergedError, PurerecError
 from purerec.evaluation.metrics import DEFAULT_METRICS
-from purerec.experiments import cells, work
-from purerec.experiments.cells import CellStore
+from purerec.experiments.cells import cell as cells
+from purerec.experiments.cells import work
+from purerec.experiments.cells.cell import CellStore
 from purerec.experiments.panels import compare_panel, make_panel
 from purerec.experiments.plans import Plan
 from purerec.experiments.run import fit_with_early_stopping, run

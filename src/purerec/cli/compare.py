@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,6 +58,10 @@ def compare(
     limit: Annotated[
         str | None, typer.Option("--limit", metavar="TIME", help="The most that one model may take, such as 5m.")
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the metric against the time of a fit: .svg or .png."),
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure anew what is stored, too.")] = False,
     json: JsonOpt = None,
     reading: Reading = Reading(),
@@ -69,7 +74,7 @@ def compare(
 
     Examples:
       purerec compare clicks.csv
-      purerec compare clicks.csv --models all --limit 5m
+      purerec compare clicks.csv --models all --limit 5m --plot found.svg
       purerec compare clicks.csv --models pure,ease,bpr --set dim=64
       purerec compare clicks.csv --metrics Recall@20,NDCG@20 --metric NDCG@20
       purerec compare --train train.csv --test test.csv
@@ -77,9 +82,10 @@ def compare(
     """
     from purerec.evaluation.choosing import check_choice
     from purerec.experiments.advice import doubts
+    from purerec.experiments.cells.limits import seconds_of
+    from purerec.experiments.cells.view import watching
     from purerec.experiments.compare import cell_store, compare
-    from purerec.experiments.limits import seconds_of
-    from purerec.experiments.view import watching
+    from purerec.experiments.picture import check_name
     from purerec.models.registry import REGISTRY, model_name
 
     named = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
@@ -88,6 +94,8 @@ def compare(
     kind = protocol_of(protocol)
     check_choice(metrics, metric, kind)
     limit_s = None if limit is None else seconds_of(limit)
+    if plot is not None:
+        check_name(plot)
     given.check(data, split)
     log, parts = given.load(data, split, reading)
     store = cell_store(fresh=fresh)
@@ -113,6 +121,8 @@ def compare(
             )
     except KeyboardInterrupt:
         raise console.Interrupted("interrupted; finished results are stored: the same command goes on") from None
+    if plot is not None:
+        found.plot().save(plot)
     if json:
         console.write_json(found.to_dict(), json)
     if json != "-":

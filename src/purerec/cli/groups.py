@@ -274,7 +274,14 @@ _INPUTS = {
     "settings": "--settings",
     "users_file": "--users-file",
 }
-_OUTPUTS = {"out": "--out", "json": "--json", "log": "--log", "tensorboard": "--tensorboard", "study": "--study"}
+_OUTPUTS = {
+    "out": "--out",
+    "json": "--json",
+    "log": "--log",
+    "tensorboard": "--tensorboard",
+    "study": "--study",
+    "plot": "--plot",
+}
 
 
 def _check_paths(given: dict[str, Any]) -> None:
@@ -285,8 +292,9 @@ def _check_paths(given: dict[str, Any]) -> None:
 
         inputs = {label: given.get(name) for name, label in _INPUTS.items()}
         check_outputs(outputs, inputs, shared=("--tensorboard",))
-        if (results := outputs.get("--json")) is not None:
-            check_file(results, makes_folders=True)  # before the work, not after
+        for label in ("--json", "--plot"):
+            if (file := outputs.get(label)) is not None:
+                check_file(file, makes_folders=True)  # before the work, not after
 
 
 def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:

@@ -26,8 +26,8 @@ def reproduce(
       purerec reproduce all --quick --out quick
     """
     from purerec.experiments import reproduce
+    from purerec.experiments.cells.view import watching
     from purerec.experiments.compare import cell_store
-    from purerec.experiments.view import watching
     from purerec.storage import check_file
 
     specs = reproduce.chosen(names, quick=quick)  # what is wrong with them is said before anything is run

@@ -1,15 +1,12 @@
 """Experiments: fitting and evaluating models side by side, and the paper's tables from their TOML files.
 
     run            one run: fit and evaluate
-    cells          what comparisons are cut into, and the store of finished ones
-    code_digest    which code a result depends on
-    work           working through cells, together with other processes
-    limits         a time limit for one model
+    cells/         what comparisons are cut into, the store of finished ones, and working through them
     panels         models side by side on one split
     compare        `pr.compare`
     results        what these return
     advice         which model to use, and what speaks against it
-    view           how far it is, for people
+    picture        a comparison as a chart
     provenance     date, commit, versions and machine of a result
     specs          what an experiment's TOML file may say
     quick          its small form

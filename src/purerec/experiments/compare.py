@@ -14,12 +14,12 @@ from purerec.data.splits import Split
 from purerec.data.splits import split as make_split
 from purerec.evaluation.choosing import Names, check_choice
 from purerec.evaluation.protocols import Protocol
-from purerec.experiments.cells import CellStore
-from purerec.experiments.limits import seconds_of
+from purerec.experiments.cells.cell import CellStore
+from purerec.experiments.cells.limits import seconds_of
+from purerec.experiments.cells.work import Progress, Watch
 from purerec.experiments.panels import compare_panel, make_panel
 from purerec.experiments.plans import Plan
 from purerec.experiments.results import Comparison
-from purerec.experiments.work import Progress, Watch
 from purerec.models.registry import REGISTRY, model_name, settings_for_each
 from purerec.tuning.settings_file import check_searched, chosen_file, settings_from
 
@@ -61,7 +61,7 @@ def compare(
     settings_file   what `purerec tune` found; `tuned` takes that of the paper's data sets
     split           how to split the data, or a `Split` of it
     protocol, pool  as in `evaluate`
-    limit           how long the fits of one model may take: seconds, or '5m' (see `purerec.experiments.limits`)
+    limit           how long the fits of one model may take: seconds, or '5m' (see `purerec.experiments.cells.limits`)
     reuse           take results that are stored, and store new ones: an interrupted comparison goes on where it was
     store           where; by default in the cache
     watch, tell     called with the progress, and with a line for each result

@@ -10,10 +10,10 @@ from purerec.data.splits import Split
 from purerec.errors import ConfigError, PurerecError
 from purerec.evaluation.choosing import Names, check_choice, deciding_metric, default_metrics, parse_all
 from purerec.evaluation.protocols import Protocol
-from purerec.experiments.cells import Cell, CellStore
+from purerec.experiments.cells.cell import Cell, CellStore
+from purerec.experiments.cells.work import Watch, Worklist, unwatched
 from purerec.experiments.plans import Plan
 from purerec.experiments.results import Comparison
-from purerec.experiments.work import Watch, Worklist, unwatched
 from purerec.paper.printed import paper_row
 
 

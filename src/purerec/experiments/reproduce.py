@@ -17,7 +17,8 @@ from typing import Any
 from purerec.data import catalog
 from purerec.data.splits import Split, split
 from purerec.errors import ConfigError, PurerecError, did_you_mean
-from purerec.experiments.cells import CellStore
+from purerec.experiments.cells.cell import CellStore
+from purerec.experiments.cells.work import Watch, Worklist, unwatched
 from purerec.experiments.exposure import on_biased_worlds
 from purerec.experiments.fold_in import folding_quality
 from purerec.experiments.leave_one_out import leave_one_out
@@ -41,7 +42,6 @@ from purerec.experiments.specs import (
 from purerec.experiments.statistics import data_statistics
 from purerec.experiments.updating import updating_quality
 from purerec.experiments.validation import on_validation_splits
-from purerec.experiments.work import Watch, Worklist, unwatched
 from purerec.paper.printed import folder
 from purerec.tuning.settings_file import check_searched, tuned_file
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from purerec.evaluation.protocols import Evaluation
 from purerec.evaluation.significance import Row, compare
+
+if TYPE_CHECKING:
+    from purerec.experiments.picture import Picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +150,20 @@ class Comparison:
         from purerec.experiments.advice import advice
 
         return advice(self)
+
+    def plot(self, metric: str | None = None) -> Picture:
+        """A metric with its interval against the time of a fit; notebooks show it, and `.save("FILE.svg")` writes it.
+
+        Needs the extra `plot`.
+        """
+        from purerec.experiments.picture import picture
+
+        return picture(self, metric)
+
+    def _repr_html_(self) -> str:
+        from purerec.experiments.picture import html
+
+        return html(self)
 
     def table(self) -> pl.DataFrame:
         """A row for each model: means, deviations over seeds, the test against the baseline, time and memory."""

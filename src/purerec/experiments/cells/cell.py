@@ -21,7 +21,7 @@ from purerec import storage
 from purerec.data.splits import Split
 from purerec.errors import StoreError
 from purerec.evaluation.protocols import Evaluation, Protocol
-from purerec.experiments.code_digest import code_of
+from purerec.experiments.cells.code_digest import code_of
 from purerec.experiments.plans import Plan
 from purerec.experiments.results import RunResult
 

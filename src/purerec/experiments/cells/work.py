@@ -15,8 +15,8 @@ import numpy as np
 
 from purerec.errors import PurerecError
 from purerec.evaluation.protocols import evaluate
-from purerec.experiments.cells import Cell, CellStore, digest
-from purerec.experiments.limits import OverdueError, at_most, duration
+from purerec.experiments.cells.cell import Cell, CellStore, digest
+from purerec.experiments.cells.limits import OverdueError, at_most, duration
 from purerec.experiments.results import RunResult
 from purerec.experiments.run import run
 from purerec.models.contract.recommender import Recommender
@@ -105,6 +105,7 @@ class Worklist:
             if self._waiting:
                 self._tell()
                 time.sleep(_LOOK_S)
+        self._tell()
 
     def _is_open(self, fit: Sequence[Cell]) -> bool:
         return any(cell not in self.results and cell not in self.failed for cell in fit)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -18,9 +19,13 @@ from typing import Any
 
 from purerec.experiments.provenance import library_versions
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 _SILENT = _PACKAGE / "storage"
 """Reads and writes what others have computed: nothing in it can change a result."""
+_ALL_MODELS = _PACKAGE / "models" / "registry.py"
+"""Names every model, of which one is in question"""
+_NAMED = re.compile(r"""["'](purerec(?:\.\w+)+)["']""")
+"""Modules that a registry names, and that are imported when they are asked for"""
 _COMPUTING = ("numpy", "numba", "scipy", "torch")
 """Libraries whose version can change a result"""
 
@@ -87,8 +92,10 @@ def _top(path: Path) -> Path:
 
 @cache
 def _imports(path: Path) -> frozenset[str]:
+    source = path.read_bytes()
     package = path.relative_to(_top(path)).parent.parts
-    return frozenset(_names(ast.parse(path.read_bytes()).body, package))
+    named = set() if path == _ALL_MODELS else set(_NAMED.findall(source.decode()))
+    return frozenset(_names(ast.parse(source).body, package)) | named
 
 
 def _names(statements: Iterable[ast.AST], package: tuple[str, ...]) -> Iterator[str]:
@@ -112,8 +119,20 @@ def _names(statements: Iterable[ast.AST], package: tuple[str, ...]) -> Iterator[
 @cache
 def _meaning(path: Path) -> bytes:
     """A digest of what a module says to Python: its compiled code, without docstrings and line numbers."""
-    code = compile(path.read_bytes(), path.name, "exec", optimize=2, dont_inherit=True)
+    tree = ast.parse(path.read_bytes())
+    tree.body = _without_texts(tree.body)
+    code = compile(tree, path.name, "exec", dont_inherit=True)
     return hashlib.sha256(repr(_said(code)).encode()).digest()
+
+
+def _without_texts(statements: list[ast.stmt]) -> list[ast.stmt]:
+    """Without the docstrings of functions, classes and settings."""
+    kept = [node for node in statements if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    for node in kept:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            line = {"lineno": node.lineno, "col_offset": 0}
+            node.body = _without_texts(node.body) or [ast.Pass(**line)]
+    return kept
 
 
 def _said(code: CodeType) -> tuple[Any, ...]:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from purerec.experiments.limits import duration
-from purerec.experiments.work import Progress as Done
-from purerec.experiments.work import Watch
+from purerec.experiments.cells.limits import duration
+from purerec.experiments.cells.work import Progress as Done
+from purerec.experiments.cells.work import Watch
 from purerec.output import console
 
 

@@ -1,0 +1,69 @@
+"""A model that takes too long is stopped, and the others go on."""
+
+import time
+
+import pytest
+
+import purerec as pr
+from purerec.errors import ConfigError
+from purerec.experiments.cells.limits import OverdueError, at_most, duration, seconds_of
+from purerec.experiments.panels import compare_panel, make_panel
+from purerec.experiments.plans import Plan
+from purerec.training.history import Record
+
+
+def test_times_as_people_write_them():
+    assert [seconds_of(text) for text in ("90", "90s", "5m", "1.5h", "1h30m")] == [90, 90, 300, 5400, 5400]
+    for wrong in ("", "5 minutes", "m", "-5m", "0", "5d", "1e3"):
+        with pytest.raises(ConfigError, match="90s, 5m or 1h"):
+            seconds_of(wrong)
+    assert [duration(s) for s in (0.44, 9.96, 61, 120, 3600, 7500)] == [
+        "0.4 s",
+        "10 s",
+        "1 min 1 s",
+        "2 min",
+        "1 h",
+        "2 h 5 min",
+    ]
+
+
+def test_epochs_end_before_a_model_is_stopped_and_the_last_one_counts():
+    with at_most(0.0, 3) as check:
+        check(Record(2, {}))
+        with pytest.raises(OverdueError, match="stopped after epoch 2 of 3"):
+            check(Record(1, {}))
+
+
+def test_what_has_no_epochs_is_interrupted():
+    began = time.monotonic()
+    with pytest.raises(OverdueError, match="stopped: the limit is"), at_most(0.05, None):
+        time.sleep(20)
+    assert time.monotonic() - began < 10
+
+
+class Slow(pr.ItemPop):
+    deterministic = False
+
+    def _fit(self, train, valid, seed, run):
+        super()._fit(train, valid, seed, run)
+        if seed == 1:
+            time.sleep(20)
+
+
+def test_the_others_go_on_and_finished_seeds_count(checkerboards, monkeypatch):
+    make = Plan.make
+    monkeypatch.setattr(Plan, "make", lambda self: Slow() if self.name == "slow" else make(self))
+    plans = [Plan("itempop", "itempop"), Plan("slow", "itempop"), Plan("gmf", "gmf", {"epochs": 100_000})]
+    found = compare_panel(make_panel(checkerboards, plans, seeds=2, protocol="sampled", pool=3), limit_s=0.5)
+    assert {name: len(runs) for name, runs in found.results.items()} == {"itempop": 2, "slow": 1}
+    assert found.stopped["slow"].startswith("stopped: the limit is")
+    assert "epoch" in found.stopped["gmf"]
+    assert not found.failed
+    assert [row.model for row in found.tests()] == ["itempop", "slow"]  # by the seed that both have
+
+
+@pytest.fixture
+def checkerboards():
+    from conftest import checkerboard
+
+    return pr.split(checkerboard(12), "ratio")
