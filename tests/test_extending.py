@@ -116,3 +116,21 @@ def test_a_data_set(tmp_path, monkeypatch):
     monkeypatch.setenv("PUREREC_DATA", str(tmp_path))
     data = pr.load("mine")
     assert (data.name, len(data), data.n_positives) == ("mine", 2, 1)
+
+
+def test_an_engine(parts, monkeypatch):
+    from purerec.engines.pure.cpu.engine import CpuEngine
+    from purerec.engines.pure.registry import ENGINES, EngineEntry
+
+    class Watched(CpuEngine):
+        def __init__(self, source, settings, **more):
+            shapes.append(source.shape)
+            super().__init__(source, settings, **more)
+
+    shapes, module = [], types.ModuleType("my_engines")
+    module.Watched = Watched
+    monkeypatch.setitem(sys.modules, "my_engines", module)
+    expected = pr.GMF(epochs=1).fit(parts.train).score([0])
+    monkeypatch.setitem(ENGINES, "cpu", EngineEntry("my_engines", "Watched", ENGINES["cpu"].scorers))
+    np.testing.assert_array_equal(pr.GMF(epochs=1).fit(parts.train).score([0]), expected)
+    assert shapes == [parts.train.shape]

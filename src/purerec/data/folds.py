@@ -57,7 +57,7 @@ def folds(train: Interactions, made: Made, n: int, *, seed: int = 0) -> list[Spl
 
 
 def thinned(log: Interactions, most: int, *, seed: int = 0) -> Interactions:
-    """At most so many random positives of each user, and nothing else: what sparser data would look like."""
+    """At most this many random positives of each user, and nothing else: what sparser data would look like."""
     rows = np.flatnonzero(log.is_positive)
     rows = named_rng(seed, "thinned").permutation(rows)
     rows = rows[np.argsort(log.user_idx[rows], kind="stable")]

@@ -16,7 +16,7 @@ from purerec.types import I32, I64
 Id = int | str
 
 _LUT_SPARSITY = 8
-"""An integer range up to so many times the number of rows is indexed by a table instead of a hash."""
+"""An integer range up to this many times the number of rows is indexed by a table instead of a hash."""
 
 
 class Vocabulary:

@@ -1,8 +1,8 @@
 """Which columns of a wide matrix a step looks at: those of its own rows, and a sample of the others.
 
 A network with an output for each of n columns costs n for each row, however short the row is. The columns that some
-row of the step has are all kept; of the others a few stand for all, each for so many. Sums over all columns are then
-right in the mean, and a step costs no more, however wide the matrix.
+row of the step has are all kept; of the others a few stand for all, each for several. Sums over all columns are then
+right on average, and a step costs no more, however wide the matrix.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ Part = Literal["test", "valid"]
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How well one model ranked, in the mean and for each user."""
+    """How well one model ranked, on average and for each user."""
 
     model: str
     protocol: Protocol

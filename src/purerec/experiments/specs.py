@@ -205,7 +205,7 @@ class LogSpec(SpecTable):
     positives_each: Count | None = None
     """Thin the train part to this many positives a person."""
     seeds: Count = 5
-    """At most so many, where a fit takes long."""
+    """The most, where a fit takes long."""
 
 
 class LeaveOneOutSpec(Experiment):

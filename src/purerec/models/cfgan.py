@@ -7,7 +7,7 @@ Networks.
     min_G  mean_u  softplus(-d(G(r_u) * (r_u + k_u) | r_u)) + alpha * sum_{j in z_u} G(r_u)_j^2
 
 r_u is a user's 0/1 vector over items, G(r_u) a vector of probabilities from a network with one hidden layer. If
-only purchases were compared, the answer 1 everywhere would be perfect, so some unobserved items, drawn anew for
+only purchases were compared, the answer 1 everywhere would be perfect, so some unobserved items, drawn again for
 each step, are pulled to zero by a penalty (ZR: z_u, zero reconstruction), or shown to the discriminator, whose real
 vectors have zeros there (PM: k_u, partial masking), or both (ZP). Item-based, the same on the columns: an item's
 vector over users. Adapted: the non-saturating loss for G (the paper has log(1 - D)); tanh units; G starts at the
@@ -67,8 +67,8 @@ class CFGANConfig(EpochConfig):
     generator_passes: int = Field(default=1, ge=0, le=100)
     """Passes of the generator in an epoch."""
     sampled_columns: int = Field(default=2048, ge=1, le=1_000_000)
-    """Of the columns that no vector of a step has, so many are looked at, at most; if there are more, each stands for
-    several, and a step costs no more, however large the catalogue."""
+    """Of the columns that no vector of a step has, at most this many are looked at; if there are more, each stands
+    for several, and a step costs no more, however large the catalogue."""
     batch_size: int = Field(default=128, ge=1, le=100_000)
     """Vectors per step; a fifth of all at most, so that small data are not done with in a few steps."""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)

@@ -8,7 +8,7 @@ Steck (2019), Embarrassingly Shallow Autoencoders for Sparse Data.
 Made for implicit feedback: nothing is adapted. Nothing is random, and no user is fitted, so that a person who was not
 in training is answered like any other. The cost is that of one inverse, about n_items^3 operations and 4 n_items^2
 bytes (ML-1M: 55 MB), whatever the number of users. With `neighbors`, the default for large catalogues, an item may
-have weights from so many others only, which takes a small system for each item instead: see
+have weights from a limited number of others, which takes a small system for each item instead: see
 `purerec.engines.closed_form`. On Gowalla (40,981 items, 0.6 million positives) the inverse took 7 GB and 19 minutes
 of processor time, and 200 neighbours take 0.2 GB and 10 seconds.
 """
@@ -41,7 +41,7 @@ class EASEConfig(Config):
     """Settings of EASE."""
 
     regularization: float = Field(default=500.0, gt=0, le=1e9)
-    """L2 on the weights between items; it acts like so many more users who like one item each."""
+    """L2 on the weights between items; it acts like this many more users who like one item each."""
     neighbors: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Items that an item may have a weight from: those that were liked together with it most. None: all, and in
     catalogues of more than 12,000 items 200."""

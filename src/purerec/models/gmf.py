@@ -23,7 +23,7 @@ class GMFConfig(DiscriminatorConfig):
 
     prior: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Weight of the positives in the risk: 1 / (1 + C) gives the plain log loss of the pairs drawn. None: the share
-    of positives among all pairs, with which it is in the mean the log loss of all pairs."""
+    of positives among all pairs, with which it is on average the log loss of all pairs."""
 
 
 class GMF(DiscriminatorModel):

@@ -46,7 +46,7 @@ class GraphGANConfig(PolicyConfig):
     generator_rate: float = Field(default=0.005, gt=0, le=10)
     """Step size of the generator in the game."""
     branching: int = Field(default=10, ge=1, le=1000)
-    """Children of a node of the tree, at most; of more neighbours a random few are taken, anew for each walk."""
+    """Children of a node of the tree, at most; of more neighbours a random few are taken, others in each walk."""
     walks: int = Field(default=20, ge=2, le=10_000)
     """Walks for a step of the generator, for each user."""
 

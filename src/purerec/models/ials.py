@@ -53,7 +53,7 @@ class IALSConfig(EpochConfig):
     """Width of the vectors. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more)."""
     alpha: Annotated[float, Field(gt=0, le=1e3)] | None = None
     """Weight of an unobserved pair, where a positive has 1. None: 32 times the density, so that all of them together
-    weigh so many times the positives."""
+    weigh this many times the positives."""
     regularization: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """L2 on the vectors, before it is scaled by nu. None: 0.055 / sqrt(positives per user)."""
     nu: float = Field(default=1.0, ge=0, le=2)

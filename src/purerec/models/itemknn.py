@@ -48,13 +48,13 @@ class ItemKNNConfig(Config):
     """Settings of ItemKNN."""
 
     neighbors: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Items whose similarity to an item is kept. None: so many that a person likes two or three of them in the mean,
+    """Items whose similarity to an item is kept. None: enough that a person likes two or three of them on average,
     1,000 at most: the sparser the data, the more."""
     shrinkage: float = Field(default=10.0, ge=0, le=1e6)
     """Added to the product of the norms, in people: similarities that rest on fewer count little."""
     person_weight: Literal["equal", "idf"] = "idf"
     """What a person counts in the similarity. idf: (log(n_items / their positives))^2, so that those who like
-    everything count little; scaled to 1 in the mean."""
+    everything count little; scaled to 1 on average."""
     asymmetry: float = Field(default=0.25, ge=0, le=1)
     """a of |x_i|^(2a) |x_j|^(2-2a) in the place of the norms' product, i the item to score (Aiolli, 2013): .5 is the
     cosine, less lets popular items through."""

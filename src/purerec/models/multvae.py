@@ -49,7 +49,7 @@ class MultVAEConfig(EpochConfig):
     epochs: int = Field(default=100, ge=0, le=100_000)
     """Passes over the people."""
     sampled_columns: int = Field(default=2048, ge=1, le=1_000_000)
-    """Of the items that nobody in a step has, so many are looked at, at most; if there are more, each stands for
+    """Of the items that nobody in a step has, this many are looked at, at most; if there are more, each stands for
     several, and a step costs no more, however large the catalogue."""
     batch_size: int = Field(default=100, ge=1, le=100_000)
     """People per step; a fifth of all at most, so that small data are not done with in a few steps."""

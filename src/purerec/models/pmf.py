@@ -6,7 +6,7 @@ Salakhutdinov, Mnih (2008), Probabilistic Matrix Factorization.
     min  1/2 sum over known pairs of (r_ui - p_u.q_i)^2 + 1/2 regularization (|P|^2 + |Q|^2)
 
 The penalty is that of the Frobenius norm: each row counts once, however often it occurs. For implicit feedback a
-positive is 1, and unlabeled pairs, drawn anew in each epoch, are 0. An epoch costs (1 + unlabeled_ratio) n_p steps on
+positive is 1, and unlabeled pairs, drawn in each epoch, are 0. An epoch costs (1 + unlabeled_ratio) n_p steps on
 dim numbers. There are no biases: use SVD, unless you want the model of that paper.
 """
 

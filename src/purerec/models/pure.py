@@ -17,8 +17,8 @@ with item-to-item weights S in closed form: the PU risk with squared loss, all p
 the sum of their items (docs/theory.md). Either part sees what the other misses, and a new person needs no training.
 
 `PURE.paper(...)` is the paper's own form. By default fakes have a small weight, are made for a given item and are no
-longer than real users: a form that costs neither accuracy nor time. At full weight they harm in every form tried: the
-game's equilibrium is a constant D.
+longer than real users: a form that costs neither accuracy nor time. At full weight they hurt accuracy in every form
+tried: the game's equilibrium is a constant D.
 """
 
 from __future__ import annotations

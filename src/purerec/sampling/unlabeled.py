@@ -1,6 +1,6 @@
 """Unlabeled pairs, drawn exactly and without a loop that can spin: the sampler, and how many pairs are needed.
 
-`drawing` has the draws themselves, for kernels.
+`draws` has the draws themselves, for kernels.
 """
 
 from __future__ import annotations

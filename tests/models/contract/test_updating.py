@@ -134,7 +134,7 @@ def test_models_without_epochs_are_fitted_anew(name, old, new, fitted):
     model = fitted(name).update(new)
     fresh = make_model(name).fit(unite(make_model(name).fit(old), new).united, seed=0)
     np.testing.assert_array_equal(scores(model), scores(fresh))
-    with pytest.raises(ConfigError, match="fitted anew by an update"):
+    with pytest.raises(ConfigError, match="fitted from scratch by an update"):
         model.update(checkerboard(22), epochs=3)
 
 

@@ -157,7 +157,7 @@ class World:
     def hidden(self, *, users: int | None = 1000, seed: int = 0) -> Interactions:
         """What a recommender should find: relevant pairs that were not observed, with the log's vocabularies.
 
-        Of so many users drawn at random (None: of all; then it has about prior * n_users * n_items rows). As a
+        Of this many users, drawn at random (None: of all; then it has about prior * n_users * n_items rows). As a
         test set beside the log as train it judges by the truth, not by what happened to be shown.
         """
         if users is not None:

@@ -144,7 +144,7 @@ class Engine(Protocol):
         """One epoch over all positives."""
 
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
-        """So many generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
+        """This many generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
 
     def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
         """One given step; returns its loss before the update."""

@@ -64,7 +64,7 @@ class Risk:
     """Weight of softplus at the person's own items: 0 (PU) or 1 (PN), since softplus(-phi) = softplus(phi) - phi"""
     regularization: float
     kappa: Callable[[int], float]
-    """Share of the unlabeled draws, over share of the positives, of a person with so many positives"""
+    """Share of the unlabeled draws, over share of the positives, of a person with this many positives"""
 
 
 class LogisticFolding:
@@ -203,7 +203,7 @@ class PairwiseFolding:
     """min_e  mean_{i own, g} softplus(s_g - s_i) + regularization/2 |e|^2,     s_i = e.q_i + b_i
 
     s_g is the best score among the items of a group that are not the person's own. One item to a group is the risk of
-    plain BPR; several are that of BPR with the best of so many candidates as the negative, which is convex, too.
+    plain BPR; several are that of BPR with the best of this many candidates as the negative, which is convex, too.
     Groups are drawn once. `temperature` smooths the maximum; see `purerec.engines.foldin.pairwise`.
     """
 

@@ -44,7 +44,7 @@ class EpochConfig(Config):
     validate_every: int = Field(default=5, ge=1)
     """Epochs between validations."""
     patience: Annotated[int, Field(ge=1)] | None = None
-    """Stop when so many validations in a row were no better, and go back to the best. None: never."""
+    """Stop when this many validations in a row were no better, and go back to the best. None: never."""
 
 
 class Fitting(Trainable, Protocol):
@@ -61,7 +61,7 @@ class EpochModel(Recommender):
     config: EpochConfig
     history: History | None = None
     continues: ClassVar[bool] = True
-    """Whether more data can be learned from where the last fit ended (see `growing`)"""
+    """Whether more data can be learned from where the last fit ended (see `updating`)"""
     _params: State
 
     def _facts(self) -> dict[str, Any]:

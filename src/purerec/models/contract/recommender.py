@@ -49,7 +49,7 @@ class Recommender(ABC):
     deterministic: ClassVar[bool] = False
     """Whether a fit is the same for every seed, so that comparisons fit it once."""
     continues: ClassVar[bool] = False
-    """Whether more data can be learned from where the last fit ended; else an update fits anew."""
+    """Whether more data can be learned from where the last fit ended; else an update fits from scratch."""
     fitted_on: FittedOn
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
@@ -147,7 +147,7 @@ class Recommender(ABC):
         """Learn from new interactions on top of those fitted on; new users and items get rows of their own.
 
         Models in epochs go on from where they are, for `epochs` (None: a share of those of a fit); the others are
-        fitted anew to all positives. See `purerec.models.contract.updating`.
+        fitted from scratch to all positives. See `purerec.models.contract.updating`.
         """
         return update(self, new, seed=seed, run=run, epochs=epochs)
 
@@ -228,7 +228,7 @@ class Recommender(ABC):
         exclude: Iterable[Id] | None = None,
         block_users: int | None = None,
     ) -> Iterator[pl.DataFrame]:
-        """The same table in parts of so many users, of which only one is in memory at a time; at least one part."""
+        """The same table in parts of `block_users` users, one in memory at a time; at least one part."""
         rules = answering.ListRules(exclude_seen, items, exclude)
         return answering.blocks_for_users(self, users, k, rules, block_users)
 

@@ -5,7 +5,7 @@
     parameters      models in epochs keep theirs, in the rows and columns they had; new ones start at random, as in a
                     first fit. Then follow a few epochs over all positives at a lower rate.
     no epochs       models that count or solve (itempop, ease, itemknn, slopeone, coclustering), and nmf, whose zeros
-                    would stay zeros, are fitted anew to the united positives: there is nothing to continue from.
+                    would stay zeros, are fitted from scratch to all positives: there is nothing to continue from.
 
 The update happens on a copy that takes the model's place when it is complete: an interruption changes nothing.
 """
@@ -120,7 +120,7 @@ def _check(model: Recommender, epochs: int | None) -> None:
     if epochs is None:
         return
     if not model.continues:
-        raise ConfigError(f"{model.name} is fitted anew by an update, with its own settings; leave epochs out")
+        raise ConfigError(f"{model.name} is fitted from scratch by an update, by its own settings; leave epochs out")
     if epochs < 1:
         raise ConfigError(f"epochs must be at least 1, not {epochs!r}")
 

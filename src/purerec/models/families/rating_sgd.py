@@ -5,7 +5,7 @@
 
 SVD has the same decay for all rows, which penalises a row as often as it occurs. PMF has none of the biases, and a
 decay divided by the number of pairs of the row, which penalises each row once. Pairs come in a new random order in
-each epoch; with binary targets the unlabeled pairs are drawn anew, too.
+each epoch; with binary targets the unlabeled pairs are drawn again, too.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class SgdModel(FactorRatingModel):
 
     @abstractmethod
     def decay(self, n_pairs: F64) -> F32:
-        """(n_rows,) the penalty at each pair of rows that have so many."""
+        """(n_rows,) the penalty at each pair of rows that have this many."""
 
 
 class Weights(NamedTuple):

@@ -138,6 +138,6 @@ def binary_targets(positives: Csr, ratio: float, seed: int) -> Targets:
 
 
 def unlabeled_weight(n_liked: npt.ArrayLike, n_items: int, ratio: float) -> npt.NDArray[np.float64]:
-    """How often an unlabeled pair of a person with so many positives is drawn: ratio * liked / (items - liked)."""
+    """How often an unlabeled pair of a person with this many positives is drawn: ratio * liked / (items - liked)."""
     liked = np.asarray(n_liked, dtype=np.float64)
     return ratio * liked / np.maximum(n_items - liked, 1)

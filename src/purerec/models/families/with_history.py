@@ -23,7 +23,7 @@ from purerec.training.run import Run
 from purerec.types import F32, I64, State
 
 _MOST_ITEMS = 8_000
-"""Up to so many items all of them may have a weight on each other; the cost grows with the cube of their number."""
+"""Up to this many items all of them may have a weight on each other; the cost grows with the cube of their number."""
 _NEIGHBORS = 200
 _LARGEST_WEIGHT = 1000
 _HISTORY = "history."

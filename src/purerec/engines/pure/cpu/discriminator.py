@@ -97,7 +97,7 @@ def discriminator_step(
     """
     u_dim, i_dim = c.u_dim, c.i_dim
     stride = max(u_dim, i_dim)
-    pos = np.int64(0)  # not a literal, for which helpers would be compiled anew
+    pos = np.int64(0)  # not a literal, for which helpers would be compiled again
     unl = aligned(n_pos)
     fake_item = unl + aligned(n_unl)
     fake_user = fake_item + aligned(n_fake_items)

@@ -130,7 +130,7 @@ class CpuEngine:
         return _stats(sums)
 
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
-        """So many generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
+        """This many generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
         self._need_generators()
         s, memory = self.settings, self._memory
         memory.make_room(s.batch_size, 0, s.batch_size)

@@ -11,7 +11,7 @@ from purerec.sampling.draws import prefetch
 from purerec.types import F32, I32
 
 IN_CACHE = 1 << 18
-"""A table of so many floats (1 MB) stays in the second-level cache; rows of a larger one are asked for early."""
+"""A table of this many floats (1 MB) stays in the second-level cache; rows of a larger one are asked for early."""
 _ZERO = np.float32(0.0)
 _LINE = 16  # floats in a line of the cache
 _AHEAD = 6

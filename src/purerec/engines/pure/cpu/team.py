@@ -23,8 +23,8 @@ _cgutils: Any = numba_cgutils  # untyped
 
 _LOOKS = 2_000
 _CAN_YIELD = os.name == "posix"
-MEETINGS, N_USERS, N_ITEMS = 0, 8, 16
-"""Places in `Team.board`, each in a cache line of its own."""
+N_USERS, N_ITEMS = 8, 16
+"""Places in `Team.board`, each in a cache line of its own; its first place counts arrivals."""
 BOARD_SIZE = 24
 
 

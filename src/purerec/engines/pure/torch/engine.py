@@ -130,7 +130,7 @@ class TorchEngine:
 
     @one_thread()
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
-        """So many generator steps (lines 11 to 16), each on `batch_size` freshly drawn unlabeled pairs."""
+        """This many generator steps (lines 11 to 16), each on `batch_size` freshly drawn unlabeled pairs."""
         if self.settings.generators == "none":
             raise ConfigError("there is no generator to train; set generators to 'item', 'user' or 'both'")
         real = self._real_sides()

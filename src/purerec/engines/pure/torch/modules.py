@@ -2,7 +2,7 @@
 
 From top to bottom: the scorers and `Discriminator` are phi; `Generator` is Eq. (generator); `limit_norm` and
 `recolour` keep the fakes among the real embeddings; `risk` and `generator_loss` are the objectives that
-`game.py` spells out. `torch_engine` plays Algorithm 1 with them.
+`spec` spells out. `engine` plays Algorithm 1 with them.
 """
 
 from __future__ import annotations
