@@ -1,4 +1,4 @@
-"""Write the tables in README.md and docs/ from results/*.json: `make docs`. Figures are never typed.
+"""Write the tables and figures in README.md and docs/ from results/*.json: `make docs`. Numbers are never typed.
 
 A table stands between <!-- begin NAME --> and <!-- end NAME -->; NAME is a function of the modules
 beside this one. With --check nothing is written, and the exit code says whether everything is up to
@@ -12,6 +12,8 @@ import sys
 
 import tables_benchmarks  # noqa: F401  # adds its tables to TABLES
 import tables_experiments  # noqa: F401
+import tables_study  # noqa: F401
+from figures import stale as stale_figures
 from tables import ROOT, TABLES
 
 
@@ -24,7 +26,7 @@ def render(text: str) -> str:
 
 
 def main() -> int:
-    stale = []
+    stale = stale_figures(write="--check" not in sys.argv)
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         before = page.read_text()
         after = render(before)

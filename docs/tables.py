@@ -14,8 +14,9 @@ def result(name: str) -> Any:
     return json.loads((ROOT / "results" / f"{name}.json").read_text())
 
 
-def markdown(headings: list[str], rows: list[list[str]]) -> str:
-    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
+def markdown(headings: list[str], rows: list[list[str]], *, words: int = 1) -> str:
+    """A table; its first columns hold words, the others numbers."""
+    lines = [headings, [*["---"] * words, *["---:"] * (len(headings) - words)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from purerec.errors import ConfigError
 from purerec.output import console
 
 
@@ -15,6 +17,9 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="ML-100k only, one seed, few values.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure anew what is stored, too.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results"),
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write a page with all tables, figures and verdicts.")
+    ] = None,
 ) -> None:
     """Run the experiments behind tables and figures, and write their results files.
 
@@ -23,7 +28,7 @@ def reproduce(
 
     Examples:
       purerec reproduce table2
-      purerec reproduce all --quick --out quick
+      purerec reproduce all --quick --out quick --report quick.html
     """
     from purerec.experiments import reproduce
     from purerec.experiments.cells.view import watching
@@ -31,6 +36,8 @@ def reproduce(
     from purerec.storage import check_file
 
     specs = reproduce.chosen(names, quick=quick)  # what is wrong with them is said before anything is run
+    if report is not None:
+        _check_report(report)
     for name in specs:
         check_file(reproduce.results_file(name, out), makes_folders=True)
     if names == ["all"] and (skipped := sorted(set(reproduce.names()) - set(specs))):
@@ -41,3 +48,30 @@ def reproduce(
             target = reproduce.results_file(name, out)
             console.write_json(found, str(target))
             console.note(f"{name}: written to {target}")
+    if report is not None:
+        # Of all, everything that the folder has results of: a quick run leaves out what is about larger data.
+        _write_report(report, out, None if names == ["all"] else specs)
+        console.note(f"report: written to {report}")
+
+
+def _check_report(path: Path) -> None:
+    """Whether it can be drawn and written, asked before hours of work."""
+    from purerec.output.svg import check_can_draw
+    from purerec.storage import check_file
+
+    check_can_draw("a report")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"{path}: a report is an HTML page; choose a name that ends in .html")
+    check_file(path)
+
+
+def _write_report(path: Path, folder: Path, names: Collection[str] | None) -> None:
+    """The page of these experiments, or of all that a folder has results of."""
+    from purerec import storage
+    from purerec.experiments.provenance import in_words
+    from purerec.output.study.report import study_report
+    from purerec.output.study.results import read
+
+    found = {name: each for name, each in read(folder).items() if names is None or name in names}
+    sources = {name: in_words(each.get("provenance")) for name, each in found.items()}
+    storage.write_file(path, study_report(found, sources))

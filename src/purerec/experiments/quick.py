@@ -10,9 +10,11 @@ from purerec.experiments.specs import (
     ComparisonSpec,
     ExposureSpec,
     FoldingSpec,
+    GameSpec,
     LeaveOneOutSpec,
     Line,
     PanelsSpec,
+    RelevanceSpec,
     StatisticsSpec,
     UpdatingSpec,
     ValidationSpec,
@@ -29,9 +31,9 @@ def quick_form(spec: AnyExperiment) -> AnyExperiment | None:
         case PanelsSpec():
             panels = [form for panel in spec.panels if (form := panel.in_quick()) is not None]
             changes = {"panels": panels} if panels else None
-        case ValidationSpec():
+        case ValidationSpec() | GameSpec():
             changes = {} if spec.data == QUICK_DATA else None
-        case ExposureSpec():
+        case ExposureSpec() | RelevanceSpec():
             changes = {"exposures": spec.exposures[:: max(1, len(spec.exposures) - 1)]}
         case FoldingSpec() | UpdatingSpec() | StatisticsSpec():
             changes = {"data": [QUICK_DATA]} if QUICK_DATA in spec.data else None
@@ -42,7 +44,7 @@ def quick_form(spec: AnyExperiment) -> AnyExperiment | None:
         return None
     if not isinstance(spec, StatisticsSpec):
         changes["seeds"] = 1
-    if isinstance(spec, ComparisonSpec | PanelsSpec | ValidationSpec):
+    if isinstance(spec, ComparisonSpec | PanelsSpec | ValidationSpec | GameSpec):
         changes["models"] = [_few_values(line) for line in spec.models if line.quick]
     return spec.model_copy(update=changes)
 

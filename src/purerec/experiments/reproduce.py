@@ -10,6 +10,7 @@ A results file has the experiment's name, title, number of seeds and `provenance
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,19 +22,24 @@ from purerec.experiments.cells.cell import CellStore
 from purerec.experiments.cells.work import Watch, Worklist, unwatched
 from purerec.experiments.exposure import on_biased_worlds
 from purerec.experiments.fold_in import folding_quality
+from purerec.experiments.kinds.game import inside_the_game
+from purerec.experiments.kinds.relevance import true_and_estimated
 from purerec.experiments.leave_one_out import leave_one_out
 from purerec.experiments.panels import Panel, make_panel
 from purerec.experiments.plans import plans_of
 from purerec.experiments.provenance import provenance
 from purerec.experiments.quick import quick_form
+from purerec.experiments.results import Comparison
 from purerec.experiments.specs import (
     AnyExperiment,
     ComparisonSpec,
     ExposureSpec,
     FoldingSpec,
+    GameSpec,
     LeaveOneOutSpec,
     PanelSpec,
     PanelsSpec,
+    RelevanceSpec,
     StatisticsSpec,
     UpdatingSpec,
     ValidationSpec,
@@ -42,12 +48,13 @@ from purerec.experiments.specs import (
 from purerec.experiments.statistics import data_statistics
 from purerec.experiments.updating import updating_quality
 from purerec.experiments.validation import on_validation_splits
+from purerec.output.study.claims import pairs_to_test
 from purerec.paper.printed import folder
 from purerec.tuning.settings_file import check_searched, tuned_file
 
 Tell = Callable[[str], None]
-_NO_EXPERIMENTS = ("paper", "published")
-"""Files beside the experiments that hold numbers of other people"""
+_NO_EXPERIMENTS = ("paper", "published", "figures", "claims")
+"""Files beside the experiments: numbers of other people, and what is made of results"""
 
 
 def names() -> list[str]:
@@ -100,7 +107,7 @@ def reproduce(
         if panels[name]:
             work.run([cell for panel in panels[name] for cell in panel.cells])
             try:
-                found = _compared(panels[name], work)
+                found = _compared(name, panels[name], work)
             except PurerecError as error:
                 broken.append(f"{name} is not complete ({error})")
                 continue
@@ -161,7 +168,7 @@ def _split(data: str, how: str, n: int | None) -> Split:
     return split(catalog.load(data), how, n=n)
 
 
-def _compared(panels: Sequence[Panel], work: Worklist) -> dict[str, Any]:
+def _compared(name: str, panels: Sequence[Panel], work: Worklist) -> dict[str, Any]:
     found = []
     for panel in panels:
         comparison = panel.compared(work)
@@ -169,8 +176,17 @@ def _compared(panels: Sequence[Panel], work: Worklist) -> dict[str, Any]:
             raise PurerecError("; ".join(f"{model}: {reason}" for model, reason in comparison.failed.items()))
         varied = {plan.name: {"line": plan.line, **plan.varied} for plan in panel.plans if plan.varied}
         facts = {"split": panel.split.describe(), "protocol": panel.protocol, "label": comparison.label}
-        found.append(facts | comparison.to_dict() | {"varied": varied})
+        found.append(facts | comparison.to_dict() | {"contrasts": _contrasts(name, comparison), "varied": varied})
     return found[0] if len(found) == 1 else {"panels": found}
+
+
+def _contrasts(name: str, comparison: Comparison) -> list[dict[str, Any]]:
+    """Tests of two models each, for the claims that are about them."""
+    wanted = pairs_to_test(name, comparison.results, comparison.metrics, comparison.metric)
+    return [
+        {"rival": rival, "metric": metric, **asdict(comparison.contrast(model, rival, metric))}
+        for model, rival, metric in wanted
+    ]
 
 
 def _made(panels: Sequence[Panel], work: Worklist) -> dict[str, Any]:
@@ -196,8 +212,12 @@ def _run(spec: AnyExperiment, tell: Tell) -> dict[str, Any]:
             return data_statistics(spec)
         case ValidationSpec():
             return on_validation_splits(spec, _split(spec.data, spec.split, spec.n), spec.seeds, tell)
+        case GameSpec():
+            return inside_the_game(spec, _split(spec.data, spec.split, spec.n), tell)
         case ExposureSpec():
             return on_biased_worlds(spec, spec.seeds, tell)
+        case RelevanceSpec():
+            return true_and_estimated(spec, spec.seeds, tell)
         case FoldingSpec():
             return folding_quality(spec, spec.seeds, tell)
         case LeaveOneOutSpec():

@@ -99,6 +99,11 @@ class Comparison:
             return []
         return compare(self._paired(), baseline or self.baseline, metric or self.metric)
 
+    def contrast(self, model: str, rival: str, metric: str) -> Row:
+        """The paired test of one model against another."""
+        runs = self._paired()
+        return compare({rival: runs[rival], model: runs[model]}, rival, metric)[1]
+
     def _paired(self) -> dict[str, list[Evaluation]]:
         """Evaluations that can be paired. Where candidates are drawn, seeds draw them: those that all models have."""
         found = {name: [r.evaluation for r in results] for name, results in self.results.items()}

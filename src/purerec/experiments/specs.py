@@ -158,6 +158,16 @@ class ValidationSpec(OnOneSplit):
     """Thin the train part to this many positives a person."""
 
 
+class GameSpec(OnOneSplit):
+    """A look inside of the game of PURE, with the settings of each line."""
+
+    kind: Literal["game"]
+    points: Count
+    """Real and generated embeddings on a map, each."""
+    pairs: Count
+    """Of which scores are shown."""
+
+
 class WorldSpec(SpecTable):
     """Arguments of make_world."""
 
@@ -176,6 +186,18 @@ class ExposureSpec(WithBaseline):
     """One setting, and the values it is chosen from for each model and world."""
     world: WorldSpec
     test_users: Count
+
+
+class RelevanceSpec(Experiment):
+    """Estimated beside true relevance, on synthetic worlds."""
+
+    kind: Literal["relevance"]
+    exposures: list[float]
+    world: WorldSpec
+    test_users: Count
+    groups: Count
+    """Of pairs, by their true relevance."""
+    models: list[Line]
 
 
 class FoldingSpec(Experiment):
@@ -222,7 +244,9 @@ AnyExperiment = (
     | PanelsSpec
     | StatisticsSpec
     | ValidationSpec
+    | GameSpec
     | ExposureSpec
+    | RelevanceSpec
     | FoldingSpec
     | UpdatingSpec
     | LeaveOneOutSpec

@@ -14,6 +14,8 @@ from typing import Any, Literal
 from purerec.output import palette
 
 _WIDTH, _HEIGHT = 460, 290
+_MOST_MARKS = 60
+"""Points of a curve that show their values; of longer ones every second, third and so on"""
 Spec = dict[str, Any]
 
 
@@ -90,9 +92,10 @@ def lines(
             "low": p.y if p.low is None or not _drawable(p.low, y) else p.low,
             "high": p.y if p.high is None else p.high,
             "hover": f"{s.name}: {_said(p.y, p.low, p.high)} at {x.title} {p.x:g}",
+            "marked": not s.dashed and n % -(-len(s.points) // _MOST_MARKS) == 0,
         }
         for s in shown
-        for p in s.points
+        for n, p in enumerate(s.points)
     ]
     colour = {"field": "series", "type": "nominal", "sort": names, "scale": _colours(names), "legend": _legend(names)}
     place = {"x": _channel("x", x, [r["x"] for r in rows]), "y": _channel("y", y, [r["y"] for r in rows])}
@@ -105,11 +108,11 @@ def lines(
     if any(p.low is not None for s in shown for p in s.points):
         band = place | {"y": place["y"] | {"field": "low"}, "y2": {"field": "high"}, "color": colour}
         layers.insert(0, {"mark": {"type": "area", "aria": False, "opacity": 0.15}, "encoding": band})
-    few = all(len(s.points) <= 60 for s in shown)
+    few = all(len(s.points) <= _MOST_MARKS for s in shown)
     layers.append(
         {
             "mark": {"type": "point", "filled": True, "size": 36 if few and shape == "linear" else 90},
-            "transform": [{"filter": "!datum.dashed"}],
+            "transform": [{"filter": "datum.marked"}],
             "encoding": place
             | {
                 "color": colour,
@@ -145,6 +148,8 @@ def scatter(title: str, spots: Sequence[Spot], x: Axis, y: Axis, *, labels: bool
         if _drawable(spot.x, x) and _drawable(spot.y, y)
     ]
     place = {"x": _channel("x", x, [r["x"] for r in rows]), "y": _channel("y", y, [r["y"] for r in rows])}
+    if x.log and labels and rows:  # room for names
+        place["x"]["scale"]["domain"] = [min(r["x"] for r in rows) / 1.5, max(r["x"] for r in rows) * 1.8]
     colour = {
         "field": "group",
         "type": "nominal",
@@ -152,8 +157,9 @@ def scatter(title: str, spots: Sequence[Spot], x: Axis, y: Axis, *, labels: bool
         "scale": _colours(groups),
         "legend": _legend(groups) if len(groups) > 1 else None,
     }
-    dots = {"type": "circle", "size": 80 if labels else 14, "opacity": 0.9 if labels else 0.45}
-    marks = place | {"color": colour, "description": {"field": "hover"}}
+    dots = {"type": "circle", "size": 80 if labels else 14, "opacity": 1, "fillOpacity": 0.9 if labels else 0.5}
+    marks = place | {"color": colour} | ({"description": {"field": "hover"}} if labels else {})
+    dots["aria"] = labels
     layers: list[Spec] = [{"mark": dots, "encoding": marks}]
     if any(spot.low is not None for spot in spots):
         ends = {"x": place["x"], "y": place["y"] | {"field": "low"}, "y2": {"field": "high"}, "color": colour}
@@ -199,7 +205,7 @@ def bubbles(title: str, spots: Sequence[Spot], x: Axis, size: str) -> Chart:
         "color": {"field": "group", "type": "nominal", "sort": groups, "scale": _colours(groups), "legend": None},
         "description": {"field": "hover"},
     }
-    layer = {"mark": {"type": "circle", "opacity": 0.85}, "encoding": encoding}
+    layer = {"mark": {"type": "circle", "opacity": 1, "fillOpacity": 0.85}, "encoding": encoding}
     found = "; ".join(r["hover"] for r in rows)
     alt = f"{title}: {x.title}, and {size} as the size of the circles. {found}."
     return Chart(title, alt, {"data": rows, "layer": [layer]}, height=60 + 20 * len(names))
@@ -217,7 +223,7 @@ def vega_lite(chart: Chart) -> Spec:
         "autosize": {"type": "fit", "contains": "padding"},
         "background": None,
         "padding": {"left": 8, "right": 8, "top": 4, "bottom": 4},
-        "title": {"text": chart.title, "anchor": "start", "aria": False} if chart.title else None,
+        "title": {"text": chart.title, "anchor": "start"} if chart.title else None,
         "data": {"values": chart.spec["data"]},
         "layer": chart.spec["layer"],
         "config": _CONFIG,
@@ -251,6 +257,7 @@ _CONFIG: Spec = {
         "symbolStrokeWidth": 0,
         "symbolOpacity": 1,
         "labelLimit": 220,
+        "columnPadding": 18,
         "offset": 4,
     },
     "text": {"color": palette.INK, "fontSize": 11},

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 _SVG = "http://www.w3.org/2000/svg"
 _KEPT = ("x", "y", "x2", "y2", "d", "transform", "viewBox", "width", "height", "opacity", "text-anchor")
 _KEPT_PREFIXES = ("fill", "stroke", "font")
+_INHERITED = (
+    "fill",
+    "fill-opacity",
+    "stroke",
+    "stroke-width",
+    "text-anchor",
+    "font-family",
+    "font-size",
+    "font-weight",
+)
+"""What a group may say for all that is in it"""
 _NOTHING = "M0,0h0v0h0Z"
 _GAP = 12
 
@@ -74,6 +85,12 @@ def can_draw() -> bool:
     return find_spec("vl_convert") is not None
 
 
+def check_can_draw(purpose: str) -> None:
+    """An error that names the extra, if it is not installed."""
+    if not can_draw():
+        raise MissingExtraError("vl-convert-python", "plot", purpose=purpose)
+
+
 def _labelled(alt: str) -> Element:
     return ElementTree.Element(f"{{{_SVG}}}svg", {"class": "chart", "role": "img", "aria-label": alt})
 
@@ -81,7 +98,10 @@ def _labelled(alt: str) -> Element:
 def _clean(node: Element) -> None:
     """Without what nobody sees; what Vega says about a mark becomes its title, which browsers show on hover."""
     for child in list(node):
-        label = child.attrib.get("aria-label") if child.attrib.get("role") == "graphics-symbol" else None
+        is_mark = (
+            child.attrib.get("role") == "graphics-symbol" and child.attrib.get("aria-roledescription") != "title"
+        )
+        label = child.attrib.get("aria-label") if is_mark else None
         child.attrib = {
             name: _rounded(value)
             for name, value in child.attrib.items()
@@ -98,6 +118,12 @@ def _clean(node: Element) -> None:
             title = ElementTree.Element(f"{{{_SVG}}}title")
             title.text = label
             child.insert(0, title)
+    for name in _INHERITED:
+        values = {child.attrib.get(name) for child in node}
+        if len(node) > 1 and len(values) == 1 and (value := values.pop()) is not None:
+            node.attrib[name] = value
+            for child in node:
+                del child.attrib[name]
 
 
 def _rounded(text: str) -> str:

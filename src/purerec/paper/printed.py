@@ -26,4 +26,7 @@ def paper_row(data: str, model: str) -> dict[str, float] | None:
     for table in ("table2", "table3", "table4"):
         if paper()[table]["data"] == data and model in paper()[table]:
             return dict(zip(paper()["columns"], paper()[table][model], strict=True))
+    with_or_without = paper()["table5"].get(model, {})  # pre-training
+    if model != "columns" and data in with_or_without:
+        return dict(zip(paper()["table5"]["columns"], with_or_without[data], strict=True))
     return None

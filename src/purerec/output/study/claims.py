@@ -1,0 +1,81 @@
+"""What the paper claims, and what the results say: experiments/claims.toml beside results files."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from purerec.errors import ConfigError, first_problem
+from purerec.output.study.results import Found, panels
+from purerec.output.study.tables import Table, p_value
+from purerec.output.study.tests import ClaimSpec, Compared, Finding, Verdict, compared, judged
+from purerec.paper.printed import folder
+
+VERDICTS: tuple[Verdict, ...] = ("holds", "holds in part", "does not hold", "no results yet")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim and what was found about it."""
+
+    claim: ClaimSpec
+    finding: Finding
+
+
+def claim_specs(path: Path | None = None) -> list[ClaimSpec]:
+    """All claims, in the order of the file."""
+    path = path or folder() / "claims.toml"
+    try:
+        return [ClaimSpec.model_validate(each) for each in tomllib.loads(path.read_text(encoding="utf-8"))["claims"]]
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {first_problem(error)}") from None
+
+
+def judge(claims: Sequence[ClaimSpec], results: Mapping[str, Found]) -> list[Judged]:
+    """Every claim with its finding."""
+    return [
+        Judged(
+            claim,
+            judged(
+                claim, [panel for name in claim.results if name in results for panel in panels(name, results[name])]
+            ),
+        )
+        for claim in claims
+    ]
+
+
+def pairs_to_test(experiment: str, models: Collection[str], metrics: Sequence[str], metric: str) -> list[Compared]:
+    """Which (model, rival, metric) of an experiment are to be tested by user, because claims are about them."""
+    claims = [claim for claim in claim_specs() if experiment in claim.results]
+    asked = [pair for claim in claims for pair in compared(claim, metric)]
+    return [
+        (model, rival, m)
+        for model, rival, m in dict.fromkeys(asked)
+        if model in models and rival in models and m in metrics and model != rival
+    ]
+
+
+def summary(found: Sequence[Judged]) -> str:
+    """How many of the claims hold, in one sentence."""
+    counts = {verdict: sum(one.finding.verdict == verdict for one in found) for verdict in VERDICTS}
+    parts = [f"{count} {_PLURAL[verdict] if count != 1 else _SINGULAR[verdict]}" for verdict, count in counts.items()]
+    told = [part for part, count in zip(parts, counts.values(), strict=True) if count]
+    return f"Of {len(found)} claims of the paper, {', '.join(told)}."
+
+
+_SINGULAR = {verdict: verdict for verdict in VERDICTS} | {"no results yet": "has no results yet"}
+_PLURAL = dict(zip(VERDICTS, ("hold", "hold in part", "do not hold", "have no results yet"), strict=True))
+
+
+def as_table(found: Sequence[Judged]) -> Table:
+    """A row for each claim, with the details below it."""
+    rows = []
+    for one in found:
+        claim, finding = one.claim, one.finding
+        said = " ".join(part for part in (finding.effect + "." if finding.effect else "", claim.remark) if part)
+        rows.append([claim.claim, claim.where, finding.verdict, said, finding.test, p_value(finding.p)])
+    return Table("Claims", ["claim", "where", "verdict", "what was found", "test", "p"], rows)

@@ -1,0 +1,162 @@
+"""Results as figures. Which figures there are, and what they show, is in experiments/figures.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from purerec.errors import ConfigError, first_problem
+from purerec.output.charts import Axis, Chart, Point, Series, Spot, bubbles, lines, scatter
+from purerec.output.study.results import Found, Panel, panels
+from purerec.paper.printed import folder
+
+_LEAST_SECONDS = 0.001
+"""A fit that takes no time at all has no place on a logarithmic axis."""
+_TITLES = {"ml-100k": "ML-100k", "ml-1m": "ML-1M", "yelp": "Yelp", "gowalla": "Gowalla"}
+
+
+class FigureSpec(BaseModel):
+    """One figure of experiments/figures.toml."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    title: str
+    caption: str = ""
+    chart: Literal["time", "bubbles", "sweep", "recorded"]
+    """time: accuracy against the time of a fit; bubbles: time, and accuracy as the size of circles; sweep: metrics
+    against a setting that lines vary; recorded: charts as the experiment has written them."""
+    results: list[str] = Field(min_length=1)
+    """Experiments it is made from; those without results are left out."""
+    metrics: list[str] = []
+    """By default the one that the experiment decides by."""
+    protocols: list[str] = ["exact", "sampled"]
+    highlight: str = "pure"
+    """What the figure is about."""
+    models: list[str] | None = None
+    """Of the models of a comparison, those that are shown."""
+    show: list[str] | None = None
+    """Of the recorded charts, those whose titles begin so."""
+
+
+def figure_specs(path: Path | None = None) -> list[FigureSpec]:
+    """All figures, in their order."""
+    path = path or folder() / "figures.toml"
+    try:
+        return [
+            FigureSpec.model_validate(each) for each in tomllib.loads(path.read_text(encoding="utf-8"))["figures"]
+        ]
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {first_problem(error)}") from None
+
+
+def charts_of(spec: FigureSpec, results: Mapping[str, Found]) -> list[Chart]:
+    """The charts of a figure; none if none of its experiments has results."""
+    return [
+        chart for name in spec.results if name in results for chart in _KINDS[spec.chart](spec, name, results[name])
+    ]
+
+
+def accuracy_and_time(panel: Panel, metric: str, *, highlight: str = "pure", models: Sequence[str] = ()) -> Chart:
+    """Models (by default all) by what they reach and how long they take to fit."""
+    spots = _spots(panel, metric, highlight, models)
+    return scatter(_title(panel), spots, Axis("seconds to fit", log=True), Axis(metric))
+
+
+def _time(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
+    return [
+        accuracy_and_time(panel, metric, highlight=spec.highlight, models=spec.models or ())
+        for panel in _panels(spec, name, found)
+        for metric in spec.metrics or [panel.metric]
+        if metric in panel.metrics
+    ]
+
+
+def _bubbles(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
+    made = []
+    for panel in _panels(spec, name, found):
+        metric = (spec.metrics or [panel.metric])[0]
+        spots = sorted(_spots(panel, metric, spec.highlight, spec.models or ()), key=lambda spot: -spot.y)
+        made.append(bubbles(_title(panel), spots, Axis("seconds to fit", log=True), metric))
+    return made
+
+
+def _spots(panel: Panel, metric: str, highlight: str, models: Sequence[str]) -> list[Spot]:
+    spots = []
+    shown = [model for model in panel.models if not models or model in models]
+    for model in sorted(shown, key=lambda model: not _is_of(model, highlight)):
+        mean, spread = panel.mean(model, metric), panel.deviation(model, metric)
+        ends = (None, None) if spread is None else (mean - spread, mean + spread)
+        group = highlight if _is_of(model, highlight) else "others"
+        spots.append(Spot(model, max(_LEAST_SECONDS, panel.seconds(model)), mean, group, mean, *ends))
+    return spots
+
+
+def _is_of(model: str, highlight: str) -> bool:
+    return model == highlight or model.startswith(f"{highlight},")
+
+
+def _sweep(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
+    return [
+        _swept(panel, metric)
+        for panel in _panels(spec, name, found)
+        for metric in spec.metrics or [panel.metric]
+        if metric in panel.metrics
+    ]
+
+
+def _swept(panel: Panel, metric: str) -> Chart:
+    """Lines that vary a setting, with a deviation up and down; the other models as dashed lines."""
+
+    def point(value: float, row: str) -> Point:
+        mean, spread = panel.mean(row, metric), panel.deviation(row, metric)
+        return Point(value, mean) if spread is None else Point(value, mean, mean - spread, mean + spread)
+
+    series = [Series(line, [point(*one) for one in rows]) for line, rows in panel.lines.items()]
+    xs = [p.x for one in series for p in one.points]
+    for model in panel.models:
+        if model not in panel.varied:
+            mean = panel.mean(model, metric)
+            series.append(Series(model, [Point(min(xs), mean), Point(max(xs), mean)], dashed=True))
+    wide = max(xs) / min(xs) > 20 if min(xs) > 0 else False
+    what = panel.setting.replace("_", " ")
+    return lines(f"{_title(panel)}, {metric}", series, Axis(what, log=wide), Axis(metric))
+
+
+def _recorded(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
+    made = []
+    for chart in found.get("charts", []):
+        if spec.show is not None and not chart["title"].startswith(tuple(spec.show)):
+            continue
+        x, y = (Axis(chart[axis]["title"], log=chart[axis].get("log", False)) for axis in ("x", "y"))
+        if chart["shape"] == "points":
+            spots = [Spot(one["name"], px, py, one["name"]) for one in chart["series"] for px, py in one["points"]]
+            made.append(scatter(chart["title"], spots, x, y, labels=False))
+        else:
+            series = [
+                Series(one["name"], [Point(*point) for point in one["points"]], one.get("dashed", False))
+                for one in chart["series"]
+            ]
+            y = Axis(y.title, y.log, zero=chart["shape"] == "steps")
+            made.append(lines(chart["title"], series, x, y, shape=chart["shape"]))
+    return made
+
+
+def _panels(spec: FigureSpec, name: str, found: Found) -> list[Panel]:
+    return [panel for panel in panels(name, found) if panel.protocol in spec.protocols]
+
+
+def _title(panel: Panel) -> str:
+    return _TITLES.get(panel.data, panel.data)
+
+
+_KINDS: dict[str, Callable[[FigureSpec, str, Found], Sequence[Chart]]] = {
+    "time": _time,
+    "bubbles": _bubbles,
+    "sweep": _sweep,
+    "recorded": _recorded,
+}

@@ -1,0 +1,145 @@
+"""Results as tables of text, for pages and Markdown alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from purerec.output.study.results import Found, Panel, panels
+from purerec.paper.printed import paper_row
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings and rows; `**` marks the best of a column."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+def short(value: float) -> str:
+    """A metric with four digits."""
+    return f"{value:.4f}".removeprefix("0")
+
+
+def seconds(value: float) -> str:
+    """A time for people."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def p_value(p: float | None) -> str:
+    """A probability for people."""
+    return "" if p is None else "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def tables_of(name: str, found: Found) -> list[Table]:
+    """The tables of a results file; none of a kind that is shown as a figure only."""
+    if compared := panels(name, found):
+        return [table for panel in compared for table in _of_panel(panel)]
+    rows = found.get("rows")
+    for key, make in _KINDS.items():
+        if isinstance(rows, dict) and key == "gain":
+            return make(found)
+        if isinstance(rows, list) and rows and key in rows[0]:
+            return make(found)
+    return []
+
+
+def _of_panel(panel: Panel) -> list[Table]:
+    metrics = panel.metrics
+    best = {m: max(panel.mean(model, m) for model in panel.models) for m in metrics}
+    verdicts = {test["model"]: test for test in panel.found["tests"]}
+    rows: list[list[str]] = []
+    for model, runs in panel.models.items():
+        means = {m: panel.mean(model, m) for m in metrics}
+        sign = {"better": " ▲", "worse": " ▼"}.get(verdicts.get(model, {}).get("verdict", ""), "")
+        cells = [f"**{short(v)}**" if v == best[m] else short(v) for m, v in means.items()]
+        cells = [cell + sign if m == panel.metric else cell for cell, m in zip(cells, metrics, strict=True)]
+        rows.append([model, *cells, seconds(panel.seconds(model))])
+        if len(runs) > 1 and any(panel.deviation(model, m) for m in metrics):
+            rows.append([f" ± over {len(runs)} seeds", *(short(panel.deviation(model, m) or 0) for m in metrics), ""])
+        printed = paper_row(panel.data, model)
+        if printed is not None and (panel.data, panel.protocol) in _PRINTED:
+            rows.append([" paper", *(short(printed[m]) if m in printed else "" for m in metrics), ""])
+    note = (
+        f"{panel.label}. ▲ and ▼: better and worse than {panel.baseline} in {panel.metric} "
+        "(paired by user, Holm, p < 0.05)."
+    )
+    return [Table(f"{panel.data}, {panel.label}", ["", *metrics, "fit s"], rows, note)]
+
+
+_PRINTED = {("ml-100k", "exact"), ("ml-1m", "as_published"), ("yelp", "as_published")}
+"""Where the paper's rows were measured in the same way."""
+
+
+def _validation(found: Found) -> list[Table]:
+    rows = found["rows"]
+    metrics = list(next(iter(rows.values()))["metrics"])
+    lines = [
+        [name, *(short(row["metrics"][m]) for m in metrics), f"{row['gain']:+.1%} ± {row['gain_error']:.1%}"]
+        for name, row in rows.items()
+    ]
+    return [Table(found["title"], ["", *metrics, f"gain over {found['baseline']}"], lines)]
+
+
+def _exposure(found: Found) -> list[Table]:
+    names = list(found["rows"][0]["metrics"])
+    lines = [
+        [
+            f"{row['exposure']:g}",
+            *(f"{short(row['metrics'][n][found['metric']])} ± {short(row['spread'][n])}" for n in names),
+        ]
+        for row in found["rows"]
+    ]
+    return [Table(found["title"], ["exposure bias", *names], lines, found["metric"])]
+
+
+def _folding(found: Found) -> list[Table]:
+    metric = found["metric"]
+    lines = [
+        [
+            f"{r['data']}, {r['model']}",
+            *(short(r["metrics"][way][metric]) for way in ("trained", "folded")),
+            f"{r['difference']:+.4f}",
+            r["verdict"],
+        ]
+        for r in found["rows"]
+    ]
+    return [Table(found["title"], [metric, "trained on them", "folded in", "difference", ""], lines)]
+
+
+def _updating(found: Found) -> list[Table]:
+    metric = found["metric"]
+    lines = [
+        [f"{r['data']}, {r['model']}: {way}", short(one["metrics"][metric]), seconds(one["seconds"])]
+        for r in found["rows"]
+        for way, one in r["ways"].items()
+    ]
+    return [Table(found["title"], ["", metric, "seconds"], lines)]
+
+
+def _statistics(found: Found) -> list[Table]:
+    own = [key for key in found["rows"][0] if key not in ("data", "paper")]
+    lines = []
+    for row in found["rows"]:
+        lines.append([row["data"], *(_number(row[key]) for key in own)])
+        lines.append([" paper", *(_number(row["paper"].get(key)) for key in own)])
+    return [Table(found["title"], ["", *(key.replace("_", " ") for key in own)], lines)]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+_KINDS: dict[str, Callable[[Found], list[Table]]] = {
+    "gain": _validation,
+    "exposure": _exposure,
+    "difference": _folding,
+    "ways": _updating,
+    "paper": _statistics,
+}
+"""By a key that the rows of such an experiment have."""
