@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, need
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 
@@ -47,8 +47,14 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_tables_are_rendered_from_results():
+def test_tables_and_figures_are_rendered_from_results():
+    need("vl_convert")
     done = subprocess.run(
         [sys.executable, str(ROOT / "docs" / "render.py"), "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_figure_is_on_a_page():
+    shown = set(re.findall(r"\((?:docs/)?figures/([\w-]+\.svg)\)", "".join(page.read_text() for page in PAGES)))
+    assert shown == {path.name for path in (ROOT / "docs" / "figures").glob("*.svg")}

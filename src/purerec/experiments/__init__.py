@@ -12,6 +12,6 @@
     quick          its small form
     plans          its models with their settings
     reproduce      running such files
-    statistics, validation, exposure, fold_in, updating    kinds of experiments besides comparisons
+    statistics, validation, exposure, fold_in, updating, kinds/    experiments besides comparisons
 
 May import everything above it: errors to output."""

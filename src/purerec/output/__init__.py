@@ -1,3 +1,7 @@
 """Output for people and other systems: the terminal, tables, vectors, reports.
 
+    charts, svg, palette    charts and how they are drawn
+    page, report            pages, and that of a fit
+    study/                  tables, figures, verdicts and the page made from results files
+
 May import everything above it: errors to tuning."""

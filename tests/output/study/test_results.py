@@ -4,7 +4,7 @@ import pytest
 
 from output.study.made import better, one, panel, swept
 from purerec.errors import StoreError
-from purerec.output.study.results import Panel, panels, read, welch
+from purerec.output.study.results import PanelResults, panels, read, welch
 
 PURE = [0.42, 0.43, 0.44]
 RIVAL = [0.40, 0.40, 0.40]
@@ -24,7 +24,7 @@ def test_a_file_has_one_panel_several_or_none():
 def test_files_of_before_panels_had_names_are_read():
     old = panel({"pure": PURE}, protocol="sampled")
     del old["protocol"], old["varied"]
-    found = Panel("table3", old)
+    found = PanelResults("table3", old)
     assert found.protocol == "sampled"
     assert found.label == "sampled ranking"
     assert found.lines == {}
@@ -39,19 +39,21 @@ def test_means_deviations_and_lines_of_a_sweep():
 
 
 def test_a_test_by_user_goes_before_one_by_seed():
-    found = Panel("t", panel({"pure": PURE, "bpr": RIVAL}, tests=[better("bpr", -0.03, 0.2)]))
+    found = PanelResults("t", panel({"pure": PURE, "bpr": RIVAL}, tests=[better("bpr", -0.03, 0.2)]))
     pair = found.pair("pure", "bpr", "P@5")
     assert (pair.difference, pair.p, pair.how) == (0.03, 0.2, "paired by user")
     assert found.pair("bpr", "pure", "P@5").difference == -0.03
     contrast = {"model": "gmf", "rival": "bpr", "metric": "P@5", "difference": 0.01, "p": 0.3}
-    other = Panel("t", panel({"pure": PURE, "gmf": PURE, "bpr": RIVAL}) | {"contrasts": [contrast]})
+    other = PanelResults("t", panel({"pure": PURE, "gmf": PURE, "bpr": RIVAL}) | {"contrasts": [contrast]})
     assert other.pair("gmf", "bpr", "P@5").p == 0.3
 
 
 def test_by_seed_the_p_value_is_that_of_a_paired_t_test():
     from scipy.stats import ttest_ind, ttest_rel
 
-    pair = Panel("t", panel({"pure": PURE, "gmf": [0.41, 0.43, 0.42], "bpr": RIVAL})).pair("pure", "gmf", "P@5")
+    pair = PanelResults("t", panel({"pure": PURE, "gmf": [0.41, 0.43, 0.42], "bpr": RIVAL})).pair(
+        "pure", "gmf", "P@5"
+    )
     assert pair.p == pytest.approx(ttest_rel(PURE, [0.41, 0.43, 0.42]).pvalue)
     assert pair.how == "paired by seed"
     assert welch(PURE, [0.41, 0.43, 0.45]) == pytest.approx(
@@ -60,7 +62,7 @@ def test_by_seed_the_p_value_is_that_of_a_paired_t_test():
 
 
 def test_where_nothing_varies_there_is_no_p_value():
-    found = Panel("t", panel({"a": [0.4], "b": [0.3], "c": [0.4, 0.4], "d": [0.3, 0.3]}, baseline="a"))
+    found = PanelResults("t", panel({"a": [0.4], "b": [0.3], "c": [0.4, 0.4], "d": [0.3, 0.3]}, baseline="a"))
     assert found.pair("a", "b", "P@5").p is None
     assert found.pair("c", "d", "P@5").p is None
     assert found.pair("c", "c", "P@5").p == 1.0

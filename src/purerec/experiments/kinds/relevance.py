@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from purerec.data.synthetic import make_world
+from purerec.data.synthetic.world import make_world
 from purerec.experiments.kinds.charts import recorded
 from purerec.experiments.specs import RelevanceSpec
 from purerec.models.registry import make_model

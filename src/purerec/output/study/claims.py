@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from purerec.errors import ConfigError, first_problem
 from purerec.output.study.results import Found, panels
-from purerec.output.study.tables import Table, p_value
+from purerec.output.study.tables import TextTable, p_value
 from purerec.output.study.tests import ClaimSpec, Compared, Finding, Verdict, compared, judged
 from purerec.paper.printed import folder
 
@@ -71,11 +71,11 @@ _SINGULAR = {verdict: verdict for verdict in VERDICTS} | {"no results yet": "has
 _PLURAL = dict(zip(VERDICTS, ("hold", "hold in part", "do not hold", "have no results yet"), strict=True))
 
 
-def as_table(found: Sequence[Judged]) -> Table:
+def as_table(found: Sequence[Judged]) -> TextTable:
     """A row for each claim, with the details below it."""
     rows = []
     for one in found:
         claim, finding = one.claim, one.finding
         said = " ".join(part for part in (finding.effect + "." if finding.effect else "", claim.remark) if part)
         rows.append([claim.claim, claim.where, finding.verdict, said, finding.test, p_value(finding.p)])
-    return Table("Claims", ["claim", "where", "verdict", "what was found", "test", "p"], rows)
+    return TextTable("Claims", ["claim", "where", "verdict", "what was found", "test", "p"], rows)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from purerec.errors import ConfigError, first_problem
 from purerec.output.charts import Axis, Chart, Point, Series, Spot, bubbles, lines, scatter
-from purerec.output.study.results import Found, Panel, panels
+from purerec.output.study.results import Found, PanelResults, panels
 from purerec.paper.printed import folder
 
 _LEAST_SECONDS = 0.001
@@ -61,7 +61,9 @@ def charts_of(spec: FigureSpec, results: Mapping[str, Found]) -> list[Chart]:
     ]
 
 
-def accuracy_and_time(panel: Panel, metric: str, *, highlight: str = "pure", models: Sequence[str] = ()) -> Chart:
+def accuracy_and_time(
+    panel: PanelResults, metric: str, *, highlight: str = "pure", models: Sequence[str] = ()
+) -> Chart:
     """Models (by default all) by what they reach and how long they take to fit."""
     spots = _spots(panel, metric, highlight, models)
     return scatter(_title(panel), spots, Axis("seconds to fit", log=True), Axis(metric))
@@ -85,7 +87,7 @@ def _bubbles(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
     return made
 
 
-def _spots(panel: Panel, metric: str, highlight: str, models: Sequence[str]) -> list[Spot]:
+def _spots(panel: PanelResults, metric: str, highlight: str, models: Sequence[str]) -> list[Spot]:
     spots = []
     shown = [model for model in panel.models if not models or model in models]
     for model in sorted(shown, key=lambda model: not _is_of(model, highlight)):
@@ -109,7 +111,7 @@ def _sweep(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
     ]
 
 
-def _swept(panel: Panel, metric: str) -> Chart:
+def _swept(panel: PanelResults, metric: str) -> Chart:
     """Lines that vary a setting, with a deviation up and down; the other models as dashed lines."""
 
     def point(value: float, row: str) -> Point:
@@ -146,11 +148,11 @@ def _recorded(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
     return made
 
 
-def _panels(spec: FigureSpec, name: str, found: Found) -> list[Panel]:
+def _panels(spec: FigureSpec, name: str, found: Found) -> list[PanelResults]:
     return [panel for panel in panels(name, found) if panel.protocol in spec.protocols]
 
 
-def _title(panel: Panel) -> str:
+def _title(panel: PanelResults) -> str:
     return _TITLES.get(panel.data, panel.data)
 
 

@@ -27,7 +27,7 @@ class Pair:
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class PanelResults:
     """Models side by side on one split."""
 
     experiment: str
@@ -111,10 +111,10 @@ class Panel:
         return Pair(difference, _by_seed(self.values(model, metric), self.values(rival, metric)), "paired by seed")
 
 
-def panels(name: str, found: Found) -> list[Panel]:
+def panels(name: str, found: Found) -> list[PanelResults]:
     """The panels of a comparison; none of other experiments."""
     parts = found.get("panels") or ([found] if "models" in found and "tests" in found else [])
-    return [Panel(name, part) for part in parts]
+    return [PanelResults(name, part) for part in parts]
 
 
 def read(folder: Path) -> dict[str, Found]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from purerec.output.study.results import Found, Panel, panels
+from purerec.output.study.results import Found, PanelResults, panels
 from purerec.paper.printed import paper_row
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Headings and rows; `**` marks the best of a column."""
 
     title: str
@@ -34,10 +34,12 @@ def p_value(p: float | None) -> str:
     return "" if p is None else "< 0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
-def tables_of(name: str, found: Found) -> list[Table]:
+def tables_of(name: str, found: Found) -> list[TextTable]:
     """The tables of a results file; none of a kind that is shown as a figure only."""
     if compared := panels(name, found):
         return [table for panel in compared for table in _of_panel(panel)]
+    if "left_out" in found:
+        return _leave_one_out(found)
     rows = found.get("rows")
     for key, make in _KINDS.items():
         if isinstance(rows, dict) and key == "gain":
@@ -47,7 +49,7 @@ def tables_of(name: str, found: Found) -> list[Table]:
     return []
 
 
-def _of_panel(panel: Panel) -> list[Table]:
+def _of_panel(panel: PanelResults) -> list[TextTable]:
     metrics = panel.metrics
     best = {m: max(panel.mean(model, m) for model in panel.models) for m in metrics}
     verdicts = {test["model"]: test for test in panel.found["tests"]}
@@ -67,24 +69,25 @@ def _of_panel(panel: Panel) -> list[Table]:
         f"{panel.label}. ▲ and ▼: better and worse than {panel.baseline} in {panel.metric} "
         "(paired by user, Holm, p < 0.05)."
     )
-    return [Table(f"{panel.data}, {panel.label}", ["", *metrics, "fit s"], rows, note)]
+    notes = "".join(f" {model}: {said}." for model, said in panel.found.get("notes", {}).items())
+    return [TextTable(f"{panel.data}, {panel.label}", ["", *metrics, "fit s"], rows, note + notes)]
 
 
 _PRINTED = {("ml-100k", "exact"), ("ml-1m", "as_published"), ("yelp", "as_published")}
 """Where the paper's rows were measured in the same way."""
 
 
-def _validation(found: Found) -> list[Table]:
+def _validation(found: Found) -> list[TextTable]:
     rows = found["rows"]
     metrics = list(next(iter(rows.values()))["metrics"])
     lines = [
         [name, *(short(row["metrics"][m]) for m in metrics), f"{row['gain']:+.1%} ± {row['gain_error']:.1%}"]
         for name, row in rows.items()
     ]
-    return [Table(found["title"], ["", *metrics, f"gain over {found['baseline']}"], lines)]
+    return [TextTable(found["title"], ["", *metrics, f"gain over {found['baseline']}"], lines)]
 
 
-def _exposure(found: Found) -> list[Table]:
+def _exposure(found: Found) -> list[TextTable]:
     names = list(found["rows"][0]["metrics"])
     lines = [
         [
@@ -93,10 +96,10 @@ def _exposure(found: Found) -> list[Table]:
         ]
         for row in found["rows"]
     ]
-    return [Table(found["title"], ["exposure bias", *names], lines, found["metric"])]
+    return [TextTable(found["title"], ["exposure bias", *names], lines, found["metric"])]
 
 
-def _folding(found: Found) -> list[Table]:
+def _folding(found: Found) -> list[TextTable]:
     metric = found["metric"]
     lines = [
         [
@@ -107,26 +110,44 @@ def _folding(found: Found) -> list[Table]:
         ]
         for r in found["rows"]
     ]
-    return [Table(found["title"], [metric, "trained on them", "folded in", "difference", ""], lines)]
+    return [TextTable(found["title"], [metric, "trained on them", "folded in", "difference", ""], lines)]
 
 
-def _updating(found: Found) -> list[Table]:
+def _updating(found: Found) -> list[TextTable]:
     metric = found["metric"]
     lines = [
         [f"{r['data']}, {r['model']}: {way}", short(one["metrics"][metric]), seconds(one["seconds"])]
         for r in found["rows"]
         for way, one in r["ways"].items()
     ]
-    return [Table(found["title"], ["", metric, "seconds"], lines)]
+    return [TextTable(found["title"], ["", metric, "seconds"], lines)]
 
 
-def _statistics(found: Found) -> list[Table]:
+def _statistics(found: Found) -> list[TextTable]:
     own = [key for key in found["rows"][0] if key not in ("data", "paper")]
     lines = []
     for row in found["rows"]:
         lines.append([row["data"], *(_number(row[key]) for key in own)])
         lines.append([" paper", *(_number(row["paper"].get(key)) for key in own)])
-    return [Table(found["title"], ["", *(key.replace("_", " ") for key in own)], lines)]
+    return [TextTable(found["title"], ["", *(key.replace("_", " ") for key in own)], lines)]
+
+
+def _relevance(found: Found) -> list[TextTable]:
+    names = list(found["rows"][0]["distance"])
+    lines = [[f"{row['bias']:g}", *(short(row["distance"][name]) for name in names)] for row in found["rows"]]
+    note = "Mean distance of the estimated from the true relevance of pairs that were not observed."
+    return [TextTable(found["title"], ["exposure bias", *names], lines, note)]
+
+
+def _leave_one_out(found: Found) -> list[TextTable]:
+    """What each change of the defaults gives on each log."""
+    logs = list(next(iter(found["values"].values())))
+    lines = [
+        [f"{model}, {candidate}", *(short(each[log][candidate]) for log in logs)]
+        for model, each in found["values"].items()
+        for candidate in each[logs[0]]
+    ]
+    return [TextTable(found["title"], [found["metric"], *logs], lines)]
 
 
 def _number(value: float | None) -> str:
@@ -135,11 +156,12 @@ def _number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-_KINDS: dict[str, Callable[[Found], list[Table]]] = {
+_KINDS: dict[str, Callable[[Found], list[TextTable]]] = {
     "gain": _validation,
     "exposure": _exposure,
     "difference": _folding,
     "ways": _updating,
     "paper": _statistics,
+    "distance": _relevance,
 }
 """By a key that the rows of such an experiment have."""

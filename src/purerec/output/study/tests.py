@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from purerec.evaluation.significance import holm
-from purerec.output.study.results import Pair, Panel, welch
+from purerec.output.study.results import Pair, PanelResults, welch
 from purerec.output.study.tables import p_value, seconds
 
 Verdict = Literal["holds", "holds in part", "does not hold", "no results yet"]
@@ -63,7 +63,7 @@ class Finding:
     """The largest of the p-values that the verdict needs."""
 
 
-def judged(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding:
+def judged(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding:
     """The finding of a claim's test; without results there is none."""
     fitting = [panel for panel in panels if panel.protocol in claim.protocols]
     found = _TESTS[claim.test](claim, fitting) if fitting else None
@@ -91,7 +91,7 @@ def _verdict(good: int, total: int, *, most: float = 1.0) -> Verdict:
     return "holds" if good >= most * total else "holds in part" if good else "does not hold"
 
 
-def _best(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
+def _best(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
     """In how many columns the model has the highest mean of the paper's methods; significance in the deciding one."""
     best, majorities, pairs, said = 0, 0, [], []
     for panel in panels:
@@ -113,7 +113,7 @@ def _best(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
     )
 
 
-def _better(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
+def _better(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
     """Whether the model is significantly better than its rivals, in every metric and panel."""
     pairs, said = [], []
     for panel in panels:
@@ -142,11 +142,11 @@ def _largest(pairs: Sequence[Pair]) -> float | None:
     return max((pair.p for pair in pairs if pair.p is not None), default=None)
 
 
-def _times(panel: Panel, model: str) -> list[float]:
+def _times(panel: PanelResults, model: str) -> list[float]:
     return [max(1e-4, run["fit_seconds"]) for run in panel.models[model]]
 
 
-def _faster(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
+def _faster(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
     """The ratio of the model's time to each rival's: above 1 and not more than `most`."""
     good, total, ps, said = 0, 0, [], []
     for panel in panels:
@@ -165,7 +165,7 @@ def _faster(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
     return Finding(_verdict(good, total), "; ".join(said), "Welch's t-test of log times", max(ps, default=None))
 
 
-def _weaker_and_faster(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
+def _weaker_and_faster(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
     """Whether each of `models` takes less time than the model and has a lower metric."""
     good, pairs, said = 0, [], []
     for panel in panels:
@@ -184,7 +184,7 @@ def _weaker_and_faster(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | N
     return Finding(_verdict(good, len(pairs)), "; ".join(said), f"{_how(pairs)} of {metric}", _largest(pairs))
 
 
-def _slowest(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
+def _slowest(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
     """Whether `models` are those that take the longest."""
     good, total, said = 0, 0, []
     for panel in panels:
@@ -202,7 +202,7 @@ def _slowest(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
     return Finding(_verdict(good, total), "; ".join(said), "order of median times") if total else None
 
 
-def _flat(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
+def _flat(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
     """Whether a varied setting makes less than `tolerance` of difference inside of a range."""
     low, high = claim.inside
     good, total, said = 0, 0, []
@@ -226,7 +226,7 @@ def _flat(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
     return Finding(_verdict(good, total), "; ".join(said), how)
 
 
-def _growth(claim: ClaimSpec, panels: Sequence[Panel]) -> Finding | None:
+def _growth(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
     """The exponent with which time grows with a varied setting: at most `most`."""
     good, total, said = 0, 0, []
     for panel in panels:
@@ -252,7 +252,7 @@ def _slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return slope, stdev(rest) * math.sqrt((len(rest) - 1) / max(1, len(rest) - 2) / spread)
 
 
-_TESTS: Mapping[str, Callable[[ClaimSpec, Sequence[Panel]], Finding | None]] = {
+_TESTS: Mapping[str, Callable[[ClaimSpec, Sequence[PanelResults]], Finding | None]] = {
     "best": _best,
     "better": _better,
     "faster": _faster,
