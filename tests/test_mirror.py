@@ -8,6 +8,7 @@ from conftest import ROOT
 SOURCE, TESTS = Path(purerec.__file__).parent, ROOT / "tests"
 
 CROSS_CUTTING = {
+    "cli/test_common.py": "what every command has, and completion in the shell",
     "cli/test_given_parts.py": "the options --train, --test and --valid, of several commands",
     "cli/test_metrics_options.py": "the options --metrics and --metric, of several commands",
     "engines/pure/test_parity.py": "two engines, one meaning",
@@ -21,6 +22,7 @@ CROSS_CUTTING = {
     "test_duplicates.py": "no two places share six lines",
     "test_examples.py": "the examples run",
     "test_extending.py": "how to add something, done",
+    "test_extending_docs.py": "docs/extending.md, run",
     "test_mirror.py": "this file",
     "test_package.py": "the package as a whole",
     "test_walks.py": "how many files a call goes through",
