@@ -40,19 +40,25 @@ class CommandForks:
                 [sys.executable, __file__, str(other.fileno())], pass_fds=[other.fileno()], stdin=subprocess.DEVNULL
             )
 
-    def run(self, args: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-        """What `subprocess.run([python, "-m", "purerec.cli", *args], capture_output=True, text=True)` returns."""
+    def run(
+        self, args: Sequence[str], env: Mapping[str, str], stdout: int | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """What `subprocess.run([python, "-m", "purerec.cli", *args], capture_output=True, text=True)` returns.
+
+        Given a descriptor for standard output, only standard error is captured.
+        """
         request = json.dumps({"args": args, "env": dict(env), "cwd": os.getcwd()}).encode()
         assert len(request) <= LARGEST
         pipes = [os.pipe() for _ in ("out", "err")]
         with self._lock, ThreadPoolExecutor(len(pipes)) as pool:
-            socket.send_fds(self._socket, [request], [writing for _, writing in pipes])
+            (_, out), (_, err) = pipes
+            socket.send_fds(self._socket, [request], [out if stdout is None else stdout, err])
             for _, writing in pipes:
                 os.close(writing)
-            out, err = pool.map(_read, [reading for reading, _ in pipes])
+            said, errors = pool.map(_read, [reading for reading, _ in pipes])
             answer = self._socket.recv(100)
         assert answer, "the process that forks has ended"
-        return subprocess.CompletedProcess(["purerec", *args], int(answer), out, err)
+        return subprocess.CompletedProcess(["purerec", *args], int(answer), said, errors)
 
     def close(self) -> None:
         self._socket.close()

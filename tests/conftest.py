@@ -97,14 +97,17 @@ def command_forks() -> CommandForks:
 
 
 def purerec(
-    *args: object, env: dict[str, str] | None = None, check: int | None = None
+    *args: object, env: dict[str, str] | None = None, check: int | None = None, stdout: int | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a user would; `check` is the exit code to expect."""
+    """Run the command line as a user would; `check` is the exit code to expect, `stdout` a descriptor to write to."""
     told, environment = [str(arg) for arg in args], {**os.environ, **(env or {})}
     if sys.platform == "linux" and all(name.startswith("PUREREC_") for name in env or {}):
-        done = command_forks().run(told, environment)
+        done = command_forks().run(told, environment, stdout)
     else:  # libraries look at their part of the environment when they are imported
-        done = subprocess.run([*PUREREC, *told], capture_output=True, text=True, check=False, env=environment)
+        out = subprocess.PIPE if stdout is None else stdout
+        done = subprocess.run(
+            [*PUREREC, *told], stdout=out, stderr=subprocess.PIPE, text=True, check=False, env=environment
+        )
     if check is not None:
         assert done.returncode == check, done.stderr
     assert "Traceback" not in done.stderr

@@ -26,7 +26,7 @@ def test_from_two_columns_to_recommendations(clicks, tmp_path):
 @pytest.mark.slow
 def test_interrupted_fit_saves_and_resumes_to_the_same_bits(clicks, tmp_path):
     def fit(folder, *more):
-        return ["fit", str(clicks), "--model", "pure", "--set", "epochs=1000", "--set", "pretrain_epochs=500",
+        return ["fit", str(clicks), "--model", "pure", "--set", "epochs=500", "--set", "pretrain_epochs=250",
                 "--out", str(folder), *more]  # fmt: skip
 
     purerec(*fit(tmp_path / "whole"), check=0)

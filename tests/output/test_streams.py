@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PUREREC
+from conftest import PUREREC, purerec
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX redirections")
 
@@ -25,7 +25,7 @@ def clicks(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def folder(clicks, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("models") / "m"
-    subprocess.run([*PUREREC, "fit", clicks, "--model", "itempop", "--out", out], check=True, capture_output=True)
+    purerec("fit", clicks, "--model", "itempop", "--out", out, check=0)
     return out
 
 
@@ -44,21 +44,38 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("arguments", ANSWERS)
-@pytest.mark.parametrize(("to", "why"), [("> /dev/full", "No space left on device"), (">&-", "it is closed")])
-def test_output_that_cannot_be_written(arguments, to, why, folder, clicks):
-    done = sh(f"purerec {to}", *arguments(folder, clicks))
+def assert_refused(done: subprocess.CompletedProcess[str], why: str) -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("error: standard output cannot be written: " + why)
     assert not any(word in done.stderr for word in ("Traceback", "internal error", "Exception ignored"))
 
 
 @pytest.mark.parametrize("arguments", ANSWERS)
+def test_output_that_is_full(arguments, folder, clicks):
+    with open("/dev/full", "wb") as full:
+        assert_refused(purerec(*arguments(folder, clicks), stdout=full.fileno()), "No space left on device")
+
+
+@pytest.mark.parametrize("arguments", ANSWERS)
+def test_output_that_is_closed(arguments, folder, clicks):
+    """From the start, so that the interpreter has none."""
+    assert_refused(sh("purerec >&-", *arguments(folder, clicks)), "it is closed")
+
+
+@pytest.mark.parametrize("arguments", ANSWERS)
 def test_a_reader_that_goes_away(arguments, folder, clicks):
-    """As `cat` and `ls` do it: nothing on standard error, and the status of a process that SIGPIPE has ended."""
-    done = sh("purerec | true; echo ${PIPESTATUS[0]}", *arguments(folder, clicks))
-    assert done.stdout == "141\n"
+    """As `cat` and `ls` do it: nothing on standard error, and ended by SIGPIPE, which a shell shows as 141."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = purerec(*arguments(folder, clicks), stdout=writing)
+    os.close(writing)
+    assert done.returncode == -signal.SIGPIPE
     assert not any(word in done.stderr for word in ("Traceback", "error", "Exception ignored"))
+
+
+def test_a_reader_in_a_shell_that_goes_away(folder):
+    done = sh("purerec | true; echo ${PIPESTATUS[0]}", "recommend", folder, *USERS, "--json", "-")
+    assert (done.stdout, done.stderr) == ("141\n", "")
 
 
 @pytest.mark.parametrize("to", ["2> /dev/full", "2>&-", "2> >(true)"])
@@ -75,7 +92,7 @@ def test_nothing_at_all_is_open(folder, clicks):
     out = folder.with_name("unseen")
     assert sh("purerec <&- >&- 2>&-", "fit", clicks, "--model", "itempop", "--out", out).returncode == 2
     assert {file.name for file in out.iterdir()} == {file.name for file in folder.iterdir()}
-    assert sh("purerec", "recommend", out, "--user", "u1").returncode == 0
+    purerec("recommend", out, "--user", "u1", check=0)
 
 
 PRESSED = """

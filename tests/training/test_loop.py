@@ -222,8 +222,8 @@ from purerec.data.interactions import Interactions
 from purerec.models.registry import make_model
 from purerec.training.run import Run
 rng = np.random.default_rng(0)
-data = Interactions.from_columns(rng.integers(0, 50, 2000), rng.integers(0, 60, 2000))
-settings = dict(epochs=500, pretrain_epochs=240, generators="both", batch_size=64)
+data = Interactions.from_columns(rng.integers(0, 300, 3000), rng.integers(0, 60, 3000))
+settings = dict(epochs=200, pretrain_epochs=90, generators="both", batch_size=64)
 run = Run(checkpoint=Path(sys.argv[1] + ".c"), checkpoint_epochs=7, resume=True)
 make_model("pure", **settings).fit(data, seed=1, run=run).save(sys.argv[1])
 """
@@ -231,6 +231,7 @@ make_model("pure", **settings).fit(data, seed=1, run=run).save(sys.argv[1])
 
 @pytest.mark.slow
 def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path):
+    """Before the weight of PURE's history is chosen, for which these are people enough, and after."""
     whole, part = tmp_path / "whole", tmp_path / "part"
     subprocess.run([sys.executable, "-c", KILLED, whole], check=True, env=os.environ)
     rng = np.random.default_rng()
@@ -239,7 +240,7 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path):
         process = subprocess.Popen([sys.executable, "-c", KILLED, part], env=os.environ)
         before = _next_epoch(part)
         while process.poll() is None and _next_epoch(part) == before:
-            time.sleep(0.02)  # until it has got further than the one before
+            time.sleep(0.05)  # until it has got further than the one before
         time.sleep(rng.uniform(0, 0.3))
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)

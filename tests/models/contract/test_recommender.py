@@ -13,7 +13,7 @@ from purerec.errors import ConfigError, DataError, NotFittedError, StoreError, U
 from purerec.models.registry import REGISTRY, load_model, make_model, model_class
 from purerec.storage.manifests import manifest_digest
 
-QUICK: dict[str, dict[str, object]] = {}
+QUICK: dict[str, dict[str, object]] = {"multvae": {"epochs": 25}, "cfgan": {"epochs": 25}}
 """Settings that make a model quick on the tiny data here; empty for most."""
 
 every_model = pytest.mark.parametrize("name", REGISTRY)
