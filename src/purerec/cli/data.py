@@ -28,18 +28,7 @@ def data_list(json: JsonOpt = None) -> None:
         return
     console.table(
         ["name", "users", "items", "interactions", "split", "here", "title"],
-        [
-            [
-                r["name"],
-                r["paper"]["users"],
-                r["paper"]["items"],
-                r["paper"]["interactions"],
-                r["split"],
-                r["here"],
-                r["title"],
-            ]
-            for r in rows
-        ],
+        [[r[key] for key in ("name", "users", "items", "interactions", "split", "here", "title")] for r in rows],
     )
 
 

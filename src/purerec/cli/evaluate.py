@@ -7,8 +7,9 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from purerec.cli.groups import Parts, Reading
+from purerec.cli.groups import Parts, Reading, as_given
 from purerec.cli.options import (
+    FEW_USERS,
     DataOpt,
     JsonOpt,
     MemoryOpt,
@@ -20,9 +21,12 @@ from purerec.cli.options import (
     SetOpt,
     SettingsOpt,
     SplitOpt,
+    as_typed,
+    command,
     epoch_lines,
     protocol_of,
     settings_of,
+    settings_words,
     told_settings,
 )
 from purerec.errors import ConfigError, counted
@@ -38,6 +42,15 @@ def evaluate(
     split: SplitOpt = "auto",
     given: Parts = Parts(),
     metrics: MetricsOpt = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="COLUMN", help="Also per group, of --users or --items.")
+    ] = None,
+    users_table: Annotated[
+        Path | None, typer.Option("--users", metavar="FILE", help="Table of users with the column of --by.")
+    ] = None,
+    items_table: Annotated[
+        Path | None, typer.Option("--items", metavar="FILE", help="Table of items with the column of --by.")
+    ] = None,
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
     seed: SeedOpt = 0,
@@ -54,8 +67,10 @@ def evaluate(
       purerec evaluate ml-100k --model itempop --metrics Recall@20,NDCG@20
       purerec evaluate clicks.csv --model itempop --split temporal --json result.json
       purerec evaluate --train train.csv --test test.csv --model itempop
+      purerec evaluate clicks.csv --model itempop --by gender --users users.csv
     """
     from purerec.evaluation.choosing import check_choice
+    from purerec.evaluation.groups import read_groups, warm_and_cold, warmth
     from purerec.experiments import run
     from purerec.models.registry import load_model, make_model, model_name
     from purerec.paper.printed import paper_row
@@ -66,6 +81,9 @@ def evaluate(
         raise ConfigError("give either --model NAME or --from DIR")
     if from_ is not None and (set_ or settings):
         raise ConfigError("--set and --settings go with --model; a fitted model keeps its settings")
+    tables = [table for table in (users_table, items_table) if table is not None]
+    if len(tables) != (by is not None):
+        raise ConfigError("--by COLUMN goes with one table: --users FILE or --items FILE")
     kind = protocol_of(protocol)
     check_choice(metrics, None, kind)
     given.check(data, split)
@@ -77,6 +95,9 @@ def evaluate(
     log, parts = given.load(data, split, reading)
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
+    grouping = None
+    if by is not None:
+        grouping = read_groups(parts, by, users=users_table, items=items_table, encoding=reading.encoding)
     result = run.run(
         parts,
         chosen,
@@ -87,11 +108,13 @@ def evaluate(
         pool=pool,
         memory_mb=memory_mb,
     )
+    how = {"protocol": kind, "metrics": list(result.evaluation.metrics), "seed": seed, "pool": pool}
+    groups = None if grouping is None else grouping.measure(chosen, parts, result.evaluation, **how)
+    facts = result.to_dict() | ({} if groups is None else {"by": {"column": by, "groups": groups.to_dicts()}})
     if json:
-        console.write_json(result.to_dict(), json)
+        console.write_json(facts, json)
         if json == "-":
             return
-    facts = result.to_dict()
     console.detail(told_settings(chosen))
     console.say(f"{chosen.name} on {log.name}, {parts.describe()}; {result.evaluation.label}")
     console.say(
@@ -105,3 +128,15 @@ def evaluate(
     if printed is not None and log.name == "ml-100k" and kind == "exact" and parts.label == "u1":
         rows.append(["paper", *(printed.get(name) for name in facts["metrics"])])
     console.table(["model", *facts["metrics"]], rows)
+    if 0 < parts.cold.users < parts.cold.judged:
+        console.say()
+        told = warm_and_cold(chosen, parts, result.evaluation.by(warmth(parts)), **how)
+        console.table(["", *told.columns[1:]], told.rows())
+    if groups is not None:
+        console.say()
+        console.table([str(by), *groups.columns[1:]], groups.rows())
+    if facts["users"] < FEW_USERS:
+        console.note(f"this rests on {counted(facts['users'], 'user')}; another split may well say something else")
+    if from_ is None and data is not None:
+        same = [*settings_words(set_, settings), *as_given(reading)]
+        console.note(f"next: {command('fit', data, '--model', as_typed(chosen.name), *same, '--out', 'model')}")

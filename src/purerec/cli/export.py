@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from purerec.cli.options import FolderArg
+from purerec.errors import counted
 from purerec.output import console
 
 
@@ -29,8 +30,8 @@ def export(
 
     found = export_vectors(load_model(folder), out, index=index)
     console.say(
-        f"{found.users:,} users and {found.items:,} items, {found.dim} numbers each, in {found.path} "
-        "(users.parquet, items.parquet)"
+        f"{counted(found.users, 'user')} and {counted(found.items, 'item')}, {counted(found.dim, 'number')} each, in "
+        f"{found.path} (users.parquet, items.parquet)"
     )
     if found.recall is not None:
         console.say(f"index in {found.path}/items.usearch: recall@10 {found.recall:.3f} against exact search")

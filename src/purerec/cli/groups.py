@@ -271,6 +271,8 @@ _INPUTS = {
     "folder": "DIR",
     "from_": "--from",
     "titles": "--titles",
+    "users_table": "--users",
+    "items_table": "--items",
     "settings": "--settings",
     "users_file": "--users-file",
 }

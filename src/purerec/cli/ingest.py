@@ -10,6 +10,7 @@ import typer
 
 from purerec.cli.groups import FileColumns
 from purerec.cli.options import command
+from purerec.errors import counted
 from purerec.output import console
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def ingest(
         except KeyboardInterrupt:
             raise console.Interrupted("interrupted: the same command with --resume continues") from None
     console.say(
-        f"{found.facts.rows:,} interactions of {found.n_users:,} users and {found.n_items:,} items in "
-        f"{found.n_parts} parts, written to {out}"
+        f"{counted(found.facts.rows, 'interaction')} of {counted(found.n_users, 'user')} and "
+        f"{counted(found.n_items, 'item')} in {counted(found.n_parts, 'part')}, written to {out}"
     )
     console.note(f"next: {command('fit', out, '--model', 'pure', '--out', 'model')}")
 

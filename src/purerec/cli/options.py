@@ -26,6 +26,8 @@ SplitOpt = Annotated[
     str,
     typer.Option("--split", help="auto, u1 to u5, given, ratio, leave_n_out or temporal.", rich_help_panel="Split"),
 ]
+FEW_USERS = 100
+"""What rests on fewer is said to do so"""
 _MODEL_HELP = "A name from `purerec models`, or your own as module:Class."
 ModelArg = Annotated[str, typer.Option("--model", help=_MODEL_HELP, autocompletion=complete_model)]
 ModelOpt = Annotated[str | None, typer.Option("--model", help=_MODEL_HELP, autocompletion=complete_model)]
@@ -82,6 +84,13 @@ def settings_of_each(names: list[str], assignments: list[str] | None) -> dict[st
     from purerec.models.registry import settings_for_each
 
     return settings_for_each(names, settings_of(assignments))
+
+
+def settings_words(assignments: list[str] | None, file: Path | None) -> list[str]:
+    """--set and --settings as they were given, for a command to type next."""
+    return [word for text in assignments or [] for word in ("--set", text)] + (
+        [] if file is None else ["--settings", str(file)]
+    )
 
 
 def told_settings(model: Recommender) -> str:

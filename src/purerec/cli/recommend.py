@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from purerec.cli.options import FolderArg, JsonOpt
-from purerec.errors import ConfigError, DataError
+from purerec.errors import ConfigError, DataError, counted
 from purerec.output import console
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _write(out: Path, parts: Iterator[pl.DataFrame], n_users: int) -> None:
                 progress.advance(task, part["user"].n_unique() if "user" in part.columns else 1)
 
         rows = write_parts(out, followed())
-    console.say(f"{rows:,} recommendations for {n_users:,} {'person' if n_users == 1 else 'people'} in {out}")
+    console.say(f"{counted(rows, 'recommendation')} for {counted(n_users, 'person', 'people')} in {out}")
 
 
 def _block(n_users: int, k: int) -> int:

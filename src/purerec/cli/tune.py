@@ -28,7 +28,7 @@ from purerec.cli.options import (
     protocol_of,
     settings_of_each,
 )
-from purerec.errors import ConfigError, PurerecError, StoreError
+from purerec.errors import ConfigError, PurerecError, StoreError, counted
 from purerec.output import console
 
 if TYPE_CHECKING:
@@ -133,7 +133,10 @@ def tune(
         console.write_json(facts | {"models": {n: result.to_dict() for n, result in found.items()}}, json)
         if json == "-":
             return
-    console.say(f"{log.name}, train part of {parts.label}; {metric} ({facts['protocol']}), {folds} validation folds")
+    console.say(
+        f"{log.name}, train part of {parts.label}; {metric} ({facts['protocol']}), "
+        f"{counted(folds, 'validation fold')}"
+    )
     for name, result in found.items():
         _print(name, result)
     if len(found) > 1:
@@ -192,7 +195,7 @@ def _command() -> str:
 
 
 def _print(name: str, result: Tuned) -> None:
-    spent = f"{result.trials} trial{'s' * (result.trials != 1)} in {result.seconds:.0f} s"
+    spent = f"{counted(result.trials, 'trial')} in {result.seconds:.0f} s"
     given_up = f", {result.pruned} given up early" if result.pruned else ""
     failed = f", {result.failed} failed" if result.failed else ""
     console.say(f"\n{name}: {spent}{given_up}{failed}")

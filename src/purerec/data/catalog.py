@@ -75,6 +75,7 @@ CATALOG: dict[str, Entry] = {
         homepage="https://grouplens.org/datasets/movielens/100k/",
         layouts=(
             Layout(
+                size=(943, 1_682, 100_000),
                 ratings=File("u.data", "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490", 4 << 20),
                 titles=(
                     File(
@@ -125,6 +126,7 @@ CATALOG: dict[str, Entry] = {
         homepage="https://grouplens.org/datasets/movielens/1m/",
         layouts=(
             Layout(
+                size=(6_040, 3_706, 1_000_209),
                 ratings=File(
                     "ratings.dat", "506d64ca44484487c11dc2d9a28de5c54948213e6b96285e298afe28d6ea4e0f", 64 << 20
                 ),
@@ -171,7 +173,9 @@ CATALOG: dict[str, Entry] = {
         licence=_YELP,
         homepage="https://github.com/hexiangnan/sigir16-eals/tree/master/data",
         layouts=(
-            Layout(File("yelp.rating", None, 128 << 20, counts=(731_671, 25_677, 25_815))),
+            Layout(
+                File("yelp.rating", None, 128 << 20, counts=(731_671, 25_677, 25_815)), size=(25_677, 25_815, 731_671)
+            ),
             Layout(
                 File(
                     "yelp_pos4.tsv",
@@ -179,6 +183,7 @@ CATALOG: dict[str, Entry] = {
                     16 << 20,
                 ),
                 has_ratings=False,
+                size=(25_656, 25_252, 467_186),
             ),
         ),
         sources=(Folder("https://raw.githubusercontent.com/hexiangnan/sigir16-eals/master/data/", ("yelp.rating",)),),
@@ -198,6 +203,7 @@ CATALOG: dict[str, Entry] = {
                     16 << 20,
                 ),
                 has_ratings=False,
+                size=(29_858, 40_981, 1_027_370),
                 test=File(
                     "test.txt",
                     "099a2a73924e4b754dc6efd730d764f492321b53c38eb93298850c83acf57be3",
@@ -222,6 +228,7 @@ CATALOG: dict[str, Entry] = {
         homepage="",
         positive_rating=None,
         split_how="ratio",
+        size=(2_000, 1_000, 39_830),
     ),
 }
 """Every data set that has a name. The first three are those of the paper."""
@@ -295,14 +302,17 @@ def statistics(data: Interactions) -> dict[str, Any]:
 def describe(name: str) -> dict[str, Any]:
     """Facts about a data set as plain values, without loading it.
 
-    `paper` has the keys of `statistics` as far as Table 1 does; `here` is the folder on this machine that has
-    the files (not yet checked), or None.
+    Users, items and interactions are those of the files here, or else of the published ones. `paper` has the keys of
+    `statistics` as far as Table 1 does; `here` is the folder that has the files (not yet checked), or None.
     """
     entry = _entry(name)
     here = [folder for folder in local_folders(entry, None) if any(is_present(folder, x) for x in entry.layouts)]
+    layouts = sorted(entry.layouts, key=lambda layout: not (here and is_present(here[0], layout)))
+    size = layouts[0].size if layouts else entry.size
     return {
         "name": entry.name,
         "title": entry.title,
+        **dict(zip(("users", "items", "interactions"), size or (None, None, None), strict=True)),
         "licence": entry.licence,
         "homepage": entry.homepage,
         "positive_rating": entry.positive_rating,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from purerec.data.interactions import Csr
+from purerec.errors import counted
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Cold:
         return bool(self.users or self.items)
 
     def describe(self) -> str:
+        have, are = "has" if self.users == 1 else "have", "is" if self.on_new_items == 1 else "are"
         return (
-            f"{self.users:,} of {self.judged:,} users have no train positive, {self.on_new_items:,} of "
-            f"{self.positives:,} positives are on items that nobody has in train"
+            f"{self.users:,} of {counted(self.judged, 'user')} {have} no train positive, {self.on_new_items:,} of "
+            f"{counted(self.positives, 'positive')} {are} on items that nobody has in train"
         )

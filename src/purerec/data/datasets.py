@@ -39,6 +39,8 @@ class Layout:
     titles: tuple[File, ...] = ()
     """Any one of them will do; the first column is the item, the second its title."""
     has_ratings: bool = True
+    size: tuple[int, int, int] | None = None
+    """Users, items and interactions, as they are read"""
     test: File | None = None
     """A second file of interactions, where the publisher split them; its rows follow those of the first."""
 
@@ -120,6 +122,8 @@ class Entry:
     """Rows with at least this rating are positives, where there are ratings."""
     split_how: SplitHow = "leave_n_out"
     split_n: int | None = None
+    size: tuple[int, int, int] | None = None
+    """Users, items and interactions of data that has no files"""
     metrics: tuple[str, ...] = ()
     """What published results for this data are in, the deciding one first; empty: the usual metrics"""
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from purerec.data.display.html import interactions_html, sizes_told
 from purerec.data.indices import index_of
 from purerec.data.pairs import last_of_each_pair, sorted_matrix
 from purerec.data.vocabulary import Id, Vocabulary, as_series, encode
@@ -142,10 +143,9 @@ class Interactions:
         return len(self.user_idx)
 
     def __repr__(self) -> str:
-        return (
-            f"Interactions({self.name!r}: {self.n_users:,} users, {self.n_items:,} items, "
-            f"{len(self):,} interactions, {len(self.positives):,} positives, density {self.density:.3%})"
-        )
+        return f"Interactions({self.name!r}: {sizes_told(self)}, density {self.density:.3%})"
+
+    _repr_html_ = interactions_html
 
     @property
     def n_users(self) -> int:

@@ -15,11 +15,12 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from purerec.data.cold import Cold
+from purerec.data.display.html import split_html
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.made import Made, Method, SplitParameters
 from purerec.data.picking import PUBLISHED_PARTS, UNITS_PER_SECOND, Picker, published_test_rows
 from purerec.data.sharing import join
-from purerec.errors import SplitError
+from purerec.errors import SplitError, counted
 from purerec.rng import named_rng
 
 On = Literal["all", "positives"]
@@ -52,7 +53,10 @@ class Split:
         # Parts that cover a log and have as many distinct pairs as it has cannot share one.
         shared = sum(len(part.pairs) for part in parts) - len(whole)
         if shared:
-            raise SplitError(f"{shared:,} pairs are in more than one part; deduplicate() the data before splitting")
+            raise SplitError(
+                f"{counted(shared, 'pair is', 'pairs are')} in more than one part; deduplicate() the data before "
+                "splitting"
+            )
 
     @cached_property
     def full_train(self) -> Interactions:
@@ -75,18 +79,32 @@ class Split:
         settings = {**self.made.parameters.given(), "seed": self.made.seed}
         return " ".join([self.made.method or "given", *(f"{k}={v}" for k, v in settings.items())])
 
+    @property
+    def method(self) -> str:
+        """How the split was made: 'ratio (test 0.2), seed 0'."""
+        settings = ", ".join(f"{k} {v}" for k, v in self.made.parameters.given().items())
+        method = self.made.method or "given"
+        seed = "" if self.made.seed is None else f", seed {self.made.seed}"
+        return f"{method} ({settings}){seed}" if settings else method + seed
+
+    @property
+    def sizes(self) -> str:
+        """How large the parts are."""
+        valid = "" if self.valid is None else f", valid {len(self.valid):,}"
+        return f"train {len(self.train):,}{valid}, test {len(self.test):,}"
+
     def describe(self) -> str:
         """One line for people: how the split was made and how large the parts are."""
-        settings = ", ".join(f"{k} {v}" for k, v in self.made.parameters.given().items())
-        sizes = f"train {len(self.train):,}"
-        if self.valid is not None:
-            sizes += f", valid {len(self.valid):,}"
-        method = self.made.method or "given"
-        detail = f"{method} ({settings})" if settings else method
-        seed = "" if self.made.seed is None else f", seed {self.made.seed}"
-        judged = f" ({self.cold.describe()})" if method in ("given", "temporal") and self.cold else ""
+        judged = f" ({self.cold.describe()})" if self.made.method in (None, "given", "temporal") and self.cold else ""
         warm = ", users with a train positive only" if self.is_warm else ""
-        return f"{detail}{seed}: {sizes}, test {len(self.test):,}{judged}{warm}"
+        return f"{self.method}: {self.sizes}{judged}{warm}"
+
+    def __repr__(self) -> str:
+        warm = ", warm" if self.is_warm else ""
+        judged = counted(self.cold.judged, "user")
+        return f"Split({self.train.name!r}, {self.method}{warm})\n{self.sizes}, {judged} to evaluate"
+
+    _repr_html_ = split_html
 
     @cached_property
     def cold(self) -> Cold:

@@ -4,6 +4,7 @@
     own             metrics of other people
     lists           the lists that some metrics need
     choosing        which metrics are reported, and which one decides
+    groups          metrics per group of users or items
     protocols       exact, sampled, as published
     leakage         a model that has seen the answers is refused
     significance    whether a difference is real

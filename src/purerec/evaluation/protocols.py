@@ -17,15 +17,18 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
+from purerec.data.display.html import html_table
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split
-from purerec.errors import ConfigError, DataError
+from purerec.errors import ConfigError, DataError, counted
 from purerec.evaluation.choosing import Names, check_protocol, default_metrics, parse_all
 from purerec.evaluation.leakage import check_unseen
 from purerec.evaluation.lists import LIST_LENGTH, Lists
@@ -76,7 +79,7 @@ class Evaluation:
         if self.protocol == "exact":
             return "exact, all items ranked"
         if self.protocol == "sampled":
-            return f"sampled, {self.pool} candidates"
+            return f"sampled, {counted(self.pool or 0, 'candidate')}"
         return (
             f"as published, {self.pool} candidates, each positive listed {self.repetitions} times: "
             "a defective protocol, inflated in all but MRR"
@@ -99,8 +102,32 @@ class Evaluation:
             "fingerprint": self.fingerprint,
         }
 
+    @property
+    def users_told(self) -> str:
+        """How many users the values are means of."""
+        left_out = f"{self.n_users_skipped:,} without a {self.on} positive left out"
+        return f"{counted(self.n_users_evaluated, 'user')}, {left_out}"
+
+    def by(self, groups: Sequence[object]) -> pl.DataFrame:
+        """Means per group of users: a table of group, users and the metrics, the largest group first.
+
+        `groups` has a label for each user of the data, by internal index; `evaluate_by` takes them from a table.
+        """
+        if len(groups) != self.n_users_evaluated + self.n_users_skipped:
+            fact = f"{len(groups):,} labels for {self.n_users_evaluated + self.n_users_skipped:,} users"
+            raise ConfigError(f"{fact}; give one for each user, by internal index")
+        labels = pl.Series("group", [str(groups[user]) for user in self.user_idx])
+        means = pl.DataFrame({"group": labels, **self.per_user}).group_by("group")
+        return means.agg(pl.len().cast(pl.Int64).alias("users"), pl.all().mean()).sort(
+            "users", "group", descending=[True, False]
+        )
+
+    def _repr_html_(self) -> str:
+        title, note = f"{self.model} on {self.on}", f"{self.label}; {self.users_told}"
+        return html_table(title, list(self.metrics), [list(self.metrics.values())], note)
+
     def __str__(self) -> str:
-        users = f"{self.n_users_evaluated:,} users, {self.n_users_skipped:,} without a {self.on} positive left out"
+        users = self.users_told
         widths = [max(len(name), 6) for name in self.metrics]
         names = "  ".join(name.rjust(width) for name, width in zip(self.metrics, widths, strict=True))
         values = "  ".join(

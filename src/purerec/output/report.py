@@ -7,6 +7,7 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
+from purerec.errors import counted
 from purerec.output import page, svg
 from purerec.output.charts import Axis, Chart, Point, Series, lines
 from purerec.output.settings import shown_settings
@@ -109,6 +110,6 @@ def _metrics(evaluation: Evaluation | None, beside: Mapping[str, Mapping[str, fl
         [name, *(f"{row[metric]:.4f}" if metric in row else "" for metric in evaluation.metrics)]
         for name, row in rows.items()
     ]
-    note = f"{evaluation.label}; {evaluation.n_users_evaluated:,} users"
+    note = f"{evaluation.label}; {counted(evaluation.n_users_evaluated, 'user')}"
     table = page.table(["", *evaluation.metrics], cells, caption=note)
     return page.section(f"Metrics on {evaluation.on} data", table)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from purerec.errors import DivergedError
+from purerec.errors import DivergedError, counted
 from purerec.training.checkpoints import Checkpoints
 from purerec.training.history import History, Record
 from purerec.training.progress import log, progress
@@ -83,7 +83,7 @@ def train(
                 history.stopped = f"no better {metric} in {patience} validations"
                 break
             if run.stop_after is not None and number + 1 >= run.stop_after:
-                history.stopped = f"asked to stop after {run.stop_after} epochs"
+                history.stopped = f"asked to stop after {counted(run.stop_after, 'epoch')}"
                 break
             if run.time_limit_s is not None and time.perf_counter() - began >= run.time_limit_s:
                 history.stopped = f"time limit of {run.time_limit_s:g} s"

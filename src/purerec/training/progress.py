@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from purerec.errors import ConfigError, MissingExtraError, StoreError
+
+_SECONDS_BETWEEN = 0.1
+"""Of updates in a notebook: each of them is a message"""
 
 if TYPE_CHECKING:
     from purerec.training.history import Record
@@ -82,7 +88,33 @@ def _tensorboard(folder: Path) -> Callback:
 def progress(run: Run, epochs: int, start: int, metric: str) -> AbstractContextManager[Callback]:
     if not run.progress:
         return nullcontext(lambda record: None)
-    return _bar(epochs, start, metric)
+    from rich.console import Console
+
+    return (_notebook_bar if Console().is_jupyter else _bar)(epochs, start, metric)
+
+
+@contextmanager
+def _notebook_bar(epochs: int, start: int, metric: str) -> Iterator[Callback]:
+    """One line that is replaced, without widgets: rich needs an extension for that, which not every notebook has."""
+    notebook: Any = import_module("IPython.display")
+
+    def line(done: int, text: str) -> Any:
+        return notebook.HTML(f"<progress value='{done}' max='{epochs}'></progress> {done}/{epochs} {escape(text)}")
+
+    shown = notebook.display(line(start, "fitting"), display_id=True)
+    last = 0.0
+
+    def show(record: Record) -> None:
+        nonlocal last
+        done, now = record.epoch + 1, time.perf_counter()
+        if now - last < _SECONDS_BETWEEN and done < epochs:
+            return
+        last = now
+        values = {name: record.values[name] for name in ("loss", metric) if name in record.values}
+        text = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
+        shown.update(line(done, f"{record.phase} {text}"))
+
+    yield show
 
 
 @contextmanager

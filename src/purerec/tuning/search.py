@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from purerec import __version__
-from purerec.errors import ConfigError, MissingExtraError, PurerecError
+from purerec.errors import ConfigError, MissingExtraError, PurerecError, counted
 from purerec.models.contract.search_space import SearchSpace
 from purerec.models.registry import make_model
 from purerec.tuning.objective import Check, OutOfTime, Settings, Task
@@ -293,7 +293,7 @@ class Search:
         known = self.study.user_attrs.get("check")
         if known is not None and known["settings"] == settings:
             return Check(**known["found"])
-        tell(f"{self.model}: defaults and best on {self.task.n_fresh} fresh folds")
+        tell(f"{self.model}: defaults and best on {counted(self.task.n_fresh, 'fresh fold')}")
         found = self.task.check(self.model, self.fixed, settings)
         self.study.set_user_attr("check", {"settings": settings, "found": asdict(found)})
         return found

@@ -66,6 +66,16 @@ class Recommender(ABC):
         settings = ", ".join(f"{k}={v!r}" for k, v in changed.items())
         return f"{type(self).__name__}({settings}){'' if self.is_fitted else ', not fitted'}"
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name, as in scikit-learn."""
+        return dict(self.config)
+
+    def set_params(self, **settings: Any) -> Self:
+        """Change settings, as in scikit-learn; the model has to be fitted again."""
+        self.config = make_config(type(self), self.get_params() | settings)
+        self._users = None
+        return self
+
     # ------------------------------------------------------------------ to be written by each model
 
     @abstractmethod

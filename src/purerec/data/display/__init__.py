@@ -1,0 +1,4 @@
+"""How data looks in a notebook.
+
+html    tables of logs, splits and results
+"""

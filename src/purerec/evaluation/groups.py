@@ -1,0 +1,179 @@
+"""Metrics per group: whom a model serves well, and which items it finds.
+
+Groups of users share out the people who were evaluated. For a group of items, only the held-out positives on its
+items are to be found, among all candidates; those on other items count as misses.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from purerec.data.contents import check_file, content_of, shown
+from purerec.data.sniffing import KNOWN_NAMES
+from purerec.data.splits import Split
+from purerec.data.vocabulary import Vocabulary
+from purerec.errors import ConfigError, DataError, ReadError, did_you_mean
+from purerec.evaluation.protocols import Evaluation, evaluate
+from purerec.types import Mask
+
+MOST_GROUPS = 30
+"""More than so many different texts are no groups; numbers are cut into four ranges."""
+NONE = "(none)"
+
+
+def evaluate_by(
+    model: Any,
+    split: Split,
+    column: str,
+    *,
+    users: Any = None,
+    items: Any = None,
+    encoding: str = "utf-8",
+    **how: Any,
+) -> pl.DataFrame:
+    """Metrics per group of users, or of items: a table of group, users, (positives) and the metrics.
+
+    column          of the table that has the groups; numbers with many values are cut into four ranges, and items may
+                    be in several groups ('Comedy|Drama')
+    users, items    one of them: a file (CSV, TSV, Parquet) or a frame with a column of ids, which is recognised by
+                    its name, or else the first
+    how             as in `evaluate`
+    """
+    groups = read_groups(split, column, users=users, items=items, encoding=encoding)
+    return groups.measure(model, split, None if groups.of_items else evaluate(model, split, **how), **how)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which groups each user, or each item, belongs to."""
+
+    names: list[list[str]]
+    """By internal index"""
+    of_items: bool
+
+    def measure(self, model: Any, split: Split, found: Evaluation | None, **how: Any) -> pl.DataFrame:
+        """Metrics per group; `found` is the evaluation of all users, which groups of users are parts of."""
+        if not self.of_items:
+            assert found is not None
+            return found.by([groups[0] for groups in self.names])
+        held_out = split.test.positives.item_counts
+        names = sorted({name for item, groups in enumerate(self.names) if held_out[item] for name in groups})
+        parts = [_on_items(model, split, n, np.array([n in groups for groups in self.names]), how) for n in names]
+        return pl.concat(parts).sort("positives", "group", descending=[True, False])
+
+
+def read_groups(
+    split: Split, column: str, *, users: Any = None, items: Any = None, encoding: str = "utf-8"
+) -> Groups:
+    """The groups in a column of a table of users, or of items."""
+    if (users is None) == (items is None):
+        raise ConfigError(
+            "groups are of users or of items",
+            "give users=TABLE or items=TABLE",
+            command="give --users FILE or --items FILE with --by",
+        )
+    if users is not None:
+        return Groups(_names(users, column, split.train.users, encoding), of_items=False)
+    return Groups(_names(items, column, split.train.items, encoding), of_items=True)
+
+
+def warm_and_cold(model: Any, split: Split, found: pl.DataFrame, **how: Any) -> pl.DataFrame:
+    """Groups of users, by `warmth`, and a line for the positives on items that somebody has in train."""
+    known = split.full_train.positives.item_counts > 0
+    return pl.concat([found, _on_items(model, split, "positives on known items", known, how).drop("positives")])
+
+
+def warmth(split: Split) -> list[str]:
+    """For each user, by internal index: whether anything is known about them."""
+    known = split.full_train.positives.counts > 0
+    return ["users with a train positive" if one else "users without" for one in known]
+
+
+def _on_items(model: Any, split: Split, name: str, chosen: Mask, how: dict[str, Any]) -> pl.DataFrame:
+    part = replace(split, test=split.test.subset(chosen[split.test.item_idx]))
+    found = evaluate(model, part, **how)
+    counts = {"group": name, "users": found.n_users_evaluated, "positives": part.test.n_positives}
+    return pl.DataFrame({**counts, **found.metrics})
+
+
+# ---------------------------------------------------------------------- from a table to groups
+
+
+def _names(source: Any, column: str, ids: Vocabulary, encoding: str) -> list[list[str]]:
+    """For each id, by internal index, the groups it belongs to."""
+    where = shown(source) if isinstance(source, str | os.PathLike) else f"the table of {ids.what}s"
+    table = _table(source, where, encoding)
+    if column not in table.columns:
+        raise ConfigError(f"{where} has no column {column!r}; {did_you_mean(column, table.columns)}")
+    id_column = _id_column(table.columns, ids.what)
+    text = table.select(
+        pl.col(id_column).cast(pl.String).str.strip_chars().alias("id"), _labels(table[column], where, ids.what)
+    ).unique("id", keep="first")
+    found = pl.DataFrame({"id": ids.ids.cast(pl.String)}).join(text, on="id", how="left", maintain_order="left")
+    if found["label"].null_count() == len(found):
+        some = ", ".join(map(repr, text["id"].head(2).to_list()))
+        raise DataError(f"{where} has no {ids.what} of this data in its column {id_column!r} ({some}, ...)")
+    several = ids.what == "item"
+    return [
+        [NONE] if label is None else label.split("|") if several else [label] for label in found["label"].to_list()
+    ]
+
+
+def _table(source: Any, where: str, encoding: str) -> pl.DataFrame:
+    try:
+        if not isinstance(source, str | os.PathLike):
+            return pl.from_pandas(source) if hasattr(source, "iloc") else pl.DataFrame(source)
+        path = Path(source)
+        check_file(path)
+        if path.suffix.lower() in (".parquet", ".pq"):
+            return pl.read_parquet(io.BytesIO(path.read_bytes()))
+        content = content_of(path, encoding)
+        heading = bytes(content.raw[: content.after_line(0)]).decode()
+        separator = max("\t,;|", key=heading.count)
+        return pl.read_csv(io.BytesIO(bytes(content.raw)), separator=separator, infer_schema=False)
+    except (pl.exceptions.PolarsError, OSError, TypeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise ReadError(f"{where} cannot be read as a table with headings ({str(error).splitlines()[0]})") from None
+
+
+def _id_column(names: list[str], what: Literal["user", "item"]) -> str:
+    plain = {"".join(filter(str.isalnum, name.lower())): name for name in reversed(names)}
+    known = ["".join(filter(str.isalnum, name)) for name in (*KNOWN_NAMES[what], "id")]
+    return next((plain[name] for name in known if name in plain), names[0])
+
+
+def _labels(values: pl.Series, where: str, what: str) -> pl.Series:
+    text = values.cast(pl.String).str.strip_chars().replace("", None).alias("label")
+    single = text.drop_nulls().str.split("|").explode() if what == "item" else text.drop_nulls()
+    if single.n_unique() <= MOST_GROUPS:
+        return text
+    numbers = text.cast(pl.Float64, strict=False)
+    if numbers.null_count() > text.null_count():
+        raise ConfigError(
+            f"the column {values.name!r} of {where} has {single.n_unique():,} different values; choose one with at "
+            f"most {MOST_GROUPS}, or one of numbers"
+        )
+    return _ranges(numbers).alias("label")
+
+
+def _ranges(numbers: pl.Series) -> pl.Series:
+    """Four ranges with about as many rows each."""
+    known = numbers.drop_nulls().to_numpy()
+    edges = np.unique(np.quantile(known, [0.25, 0.5, 0.75]))
+    place = np.searchsorted(edges, known, side="left")
+    names = {n: _range(known[place == n].min(), known[place == n].max()) for n in np.unique(place)}
+    return pl.Series(
+        [None if v is None else names[int(np.searchsorted(edges, v, side="left"))] for v in numbers.to_list()]
+    )
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
