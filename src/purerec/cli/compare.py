@@ -18,6 +18,7 @@ from purerec.cli.options import (
     SetOpt,
     SettingsOpt,
     SplitOpt,
+    as_typed,
     command,
     protocol_of,
     settings_of,
@@ -136,7 +137,9 @@ def compare(
     for name, value in settings_of_each(named, set_)[best].items():
         told += ["--set", f"{name}={value}"]
     source = data if data is not None else str(given.train)
-    console.note(f"next: {command('fit', source, '--model', best, *told, *as_given(reading), '--out', 'model')}")
+    console.note(
+        f"next: {command('fit', source, '--model', as_typed(best), *told, *as_given(reading), '--out', 'model')}"
+    )
 
 
 def _show(found: Comparison, parts: Split) -> None:
