@@ -75,7 +75,7 @@ def table(
     `**text**` is the best of its column; rows that begin with a space say more about the one above.
     """
     side = ["" if n in words else " class='n'" for n in range(len(headings))]
-    head = "".join(f"<th{side[n]}>{escape(text)}</th>" for n, text in enumerate(headings))
+    head = "".join(f"<th{side[n]}>{escape(text)}</th>" if text else "<td></td>" for n, text in enumerate(headings))
     lines = []
     for row in rows:
         below = " class='below'" if row[0].startswith(" ") else ""
