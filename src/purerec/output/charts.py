@@ -245,6 +245,7 @@ _CONFIG: Spec = {
         "tickColor": palette.LINE,
         "labelFontSize": 12,
         "titleFontSize": 12,
+        "titlePadding": 10,
     },
     "legend": {
         "aria": False,
