@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from purerec.experiments.provenance import write_results
 from purerec.output.vectors import Dots, make_index, search_graph, vectors
 from purerec.ranking.ranks import top_k
 
@@ -94,7 +95,7 @@ def main() -> None:
         found.append({"size": size, **measure(users, items, args.repeats)})
         print(json.dumps(found[-1]), flush=True)
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+        write_results(args.json, found)
 
 
 if __name__ == "__main__":

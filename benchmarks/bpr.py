@@ -10,7 +10,6 @@ given its default, which checks that negatives are unobserved, as ours are.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from purerec.data.interactions import Csr
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
+from purerec.experiments.provenance import write_results
 from purerec.sampling.dynamic import RULES
 from sampling import random_positives
 from training import implicit_bpr
@@ -76,7 +76,7 @@ def main() -> None:
                 flush=True,
             )
     if args.json:
-        args.json.write_text(json.dumps(results, indent=1) + "\n")
+        write_results(args.json, results)
 
 
 if __name__ == "__main__":

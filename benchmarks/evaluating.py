@@ -20,7 +20,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
 from purerec.data.vocabulary import Vocabulary
 from purerec.evaluation.protocols import evaluate
+from purerec.experiments.provenance import write_results
 from purerec.ranking.ranks import ranks, top_k
 from purerec.ranking.scorers import Factors
 
@@ -226,7 +226,7 @@ def main() -> None:
             f"{row['argpartition_over_top_10']} (one thread, scores given)"
         )
     if args.json:
-        Path(args.json).write_text(json.dumps(rows, indent=2) + "\n")
+        write_results(args.json, rows)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from purerec.experiments.provenance import write_results
+
 TOKEN = "only-for-this-run-0123456789"
 IDLE = 600
 """More connections than a worker has room for."""
@@ -303,7 +305,7 @@ def main() -> int:
         runs = [asyncio.run(held(int(n), options.seconds, folder)) for n in options.workers.split(",")]
     result = {"cpus": os.cpu_count(), "load_before": load, "runs": runs}
     if options.json is not None:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_results(options.json, result)
     for run in runs:
         memory = run["memory_mb"]
         print(

@@ -21,6 +21,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from purerec.experiments.provenance import write_results
+
 PARTS = 32
 
 WORK = {
@@ -118,7 +120,7 @@ def main() -> None:
     text = json.dumps(found, indent=2)
     print(text)
     if options.json:
-        options.json.write_text(text + "\n")
+        write_results(options.json, found)
 
 
 def _has(package: str) -> bool:

@@ -10,13 +10,13 @@ already is not run again. No metrics: those are in the tables.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import purerec as pr
+from purerec.experiments.provenance import read_results, write_results
 from purerec.memory import Peak
 from purerec.models.registry import REGISTRY
 
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--models", default="all")
     parser.add_argument("--json", type=Path, help="write the results here")
     given = parser.parse_args()
-    rows = json.loads(given.json.read_text()) if given.json is not None and given.json.exists() else []
+    rows = read_results(given.json) if given.json is not None and given.json.exists() else []
     names = list(REGISTRY) if given.models == "all" else given.models.split(",")
     for data in given.data.split(","):
         train = pr.split(pr.load(data), **SPLITS[data]).full_train
@@ -60,7 +60,7 @@ def main() -> None:
             rows.append(measure(name, train))
             print(rows[-1], flush=True)
             if given.json is not None:
-                given.json.write_text(json.dumps(rows, indent=1) + "\n")
+                write_results(given.json, rows)
 
 
 if __name__ == "__main__":

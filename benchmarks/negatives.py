@@ -11,7 +11,6 @@ does not count; a sample is a pair of a user and an item, for BPR a triple.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from statistics import mean, stdev
@@ -20,6 +19,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 import purerec as pr
+from purerec.experiments.provenance import write_results
 
 MODELS = ("bpr", "gmf", "pugmf", "svd")
 WAYS: tuple[tuple[str, int], ...] = (("uniform", 1), ("dns", 3), ("dns", 10), ("drns", 3), ("drns", 10))
@@ -72,7 +72,7 @@ def main() -> None:
                 )
     if given.json:
         result = {"data": "ml-100k, validation parts of u1's train part", "metric": METRIC, "rows": rows}
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_results(given.json, result)
 
 
 if __name__ == "__main__":

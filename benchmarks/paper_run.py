@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import purerec as pr
+from purerec.experiments.provenance import write_results
 
 
 def main() -> None:
@@ -40,7 +41,7 @@ def main() -> None:
     }
     print(json.dumps(result, indent=2))
     if given.json is not None:
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_results(given.json, result)
 
 
 if __name__ == "__main__":

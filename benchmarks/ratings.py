@@ -9,7 +9,6 @@ co-clustering, not five. A run is a fit and all predictions; seconds are the bes
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ import pandas
 import surprise
 
 import purerec as pr
+from purerec.experiments.provenance import write_results
 
 PEERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "slopeone": ("SlopeOne", {}, {}),
@@ -74,7 +74,7 @@ def main() -> None:
         )
         print(rows[-1], flush=True)
     if given.json is not None:
-        given.json.write_text(json.dumps(rows, indent=1) + "\n")
+        write_results(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import polars as pl
 
 import purerec as pr
 from purerec.errors import FetchError
+from purerec.experiments.provenance import write_results
 
 
 def small(folder: Path) -> dict[str, float]:
@@ -114,7 +115,7 @@ def main() -> None:
     text = json.dumps(found, indent=2)
     print(text)
     if options.json:
-        options.json.write_text(text + "\n")
+        write_results(options.json, found)
 
 
 if __name__ == "__main__":

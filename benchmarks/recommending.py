@@ -21,7 +21,6 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.vocabulary import Vocabulary
+from purerec.experiments.provenance import write_results
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
 
@@ -205,7 +205,7 @@ def main() -> None:
     for row in found["folding"]:
         print(row)
     if args.json:
-        Path(args.json).write_text(json.dumps(found, indent=2) + "\n")
+        write_results(args.json, found)
 
 
 if __name__ == "__main__":

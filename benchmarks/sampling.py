@@ -6,7 +6,6 @@ python benchmarks/sampling.py [--json FILE]
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from purerec.experiments.provenance import write_results
 from purerec.sampling.unlabeled import UnlabeledSampler
 
 SIZES = ((943, 1682, 44_000), (6040, 3706, 575_000), (25_677, 25_815, 467_000))
@@ -84,7 +84,7 @@ def main() -> None:
                     }
                 )
     if target is not None:
-        target.write_text(json.dumps(rows, indent=1) + "\n")
+        write_results(target, rows)
     for row in rows:
         print(
             f"{row['users']:>7} x {row['items']:<6} {row['filter']:<7} {row['draw']:<11}"

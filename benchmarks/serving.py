@@ -26,6 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from purerec.experiments.provenance import write_results
+
 HISTORY = 20
 ECHO = """
 import sys, socket, uvicorn
@@ -258,7 +260,7 @@ def main() -> None:
             ],
         }
     if options.json is not None:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_results(options.json, result)
     print(f"first list {result['start_seconds']} s after the command")
     for run in result["runs"]:
         for who in ("purerec", "bare_fastapi"):

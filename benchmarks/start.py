@@ -8,12 +8,13 @@ Seconds by the clock, the median of several processes; a first one, which may ha
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from purerec.experiments.provenance import write_results
 
 IMPORTS = "import numpy as np, purerec as pr; from purerec.models.pugmf import PUGMF"
 FIT = """
@@ -40,7 +41,7 @@ def main() -> None:
     found = {"imports_s": seconds(IMPORTS), "small_fit_s": seconds(IMPORTS + FIT)}
     print(found)
     if given.json is not None:
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+        write_results(given.json, found)
 
 
 if __name__ == "__main__":

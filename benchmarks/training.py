@@ -11,7 +11,6 @@ turn with one, and compare with it only. Absolute figures depend on the machine,
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +25,7 @@ from purerec.data.interactions import Csr
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import GameSettings
 from purerec.engines.source import MemorySource
+from purerec.experiments.provenance import write_results
 from sampling import random_positives
 
 SIZES = (  # users, items, positives, dim, batch
@@ -232,7 +232,7 @@ def main() -> None:
         for name, value in results["generators"].items():
             print(f"d 8, batch 128, {name}: {value:.1f}")
     if args.json:
-        args.json.write_text(json.dumps(results, indent=1) + "\n")
+        write_results(args.json, results)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from purerec.experiments.provenance import write_results
+
 USERS_PER_MILLION = 10_000
 ITEMS = 20_000
 
@@ -72,7 +74,7 @@ def in_own_processes(script: str, doc: str | None, measure: Callable[[float], di
         rows.append(json.loads(run.stdout))
         print("   ".join(f"{name} {value:,}" for name, value in rows[-1].items()), flush=True)
     if given.json is not None:
-        given.json.write_text(json.dumps(rows, indent=1) + "\n")
+        write_results(given.json, rows)
 
 
 if __name__ == "__main__":

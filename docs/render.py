@@ -14,13 +14,13 @@ import tables_benchmarks  # noqa: F401  # adds its tables to TABLES
 import tables_experiments  # noqa: F401
 import tables_study  # noqa: F401
 from figures import stale as stale_figures
-from tables import ROOT, TABLES
+from tables import ROOT, rendered
 
 
 def render(text: str) -> str:
     def fill(match: re.Match[str]) -> str:
         name = match[1]
-        return f"<!-- begin {name} -->\n{TABLES[name]()}\n<!-- end {name} -->"
+        return f"<!-- begin {name} -->\n{rendered(name)}\n<!-- end {name} -->"
 
     return re.sub(r"<!-- begin (\w+) -->\n(?:.*?\n)?<!-- end \1 -->", fill, text, flags=re.DOTALL)
 

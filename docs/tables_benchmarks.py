@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import mean, stdev
 
-from tables import markdown, result, short, table
+from tables import markdown, megabytes, number, result, short, table, times
 
 from purerec.serving.process.settings import Limits
 
@@ -14,7 +14,7 @@ def models() -> str:
     found = result("bench-models")
     return markdown(
         ["one fit, default settings", "data", "seconds", "MB added"],
-        [[r["model"], r["data"], f"{r['fit_s']:.1f}", str(r["added_mb"])] for r in found],
+        [[r["model"], r["data"], f"{r['fit_s']:.1f}", megabytes(r["added_mb"])] for r in found],
     )
 
 
@@ -23,8 +23,14 @@ def ratings() -> str:
     rows = []
     for r in result("bench-ratings"):
         ours, theirs = r["ours"], r["surprise"]
-        ratio = f"{theirs['seconds'] / ours['seconds']:.0f}x"
-        cells = [f"{ours['rmse']:.4f}", f"{theirs['rmse']:.4f}", str(ours["seconds"]), str(theirs["seconds"]), ratio]
+        ratio = times(theirs["seconds"] / ours["seconds"])
+        cells = [
+            f"{ours['rmse']:.4f}",
+            f"{theirs['rmse']:.4f}",
+            number(ours["seconds"]),
+            number(theirs["seconds"]),
+            ratio,
+        ]
         rows.append([f"{r['model']}, Surprise's {r['peer']}", *cells])
     return markdown(["ML-100k u1", "RMSE", "Surprise's", "seconds", "Surprise's", "faster"], rows)
 
@@ -45,7 +51,7 @@ def training() -> str:
             f"{r['users']:,} users, d {r['dim']}, batch {r['batch']}",
             f"**{r['cpu_engine']:.1f}**",
             f"{r['two_threads']['two'] / r['two_threads']['one']:.2f}x" if "two_threads" in r else "",
-            *(f"{r[p]:.3g} ({r['cpu_engine'] / r[p]:.2g}x)" for p in peers),
+            *(f"{number(r[p])} ({times(r['cpu_engine'] / r[p])})" for p in peers),
         ]
         for r in found["sizes"]
     ]
@@ -73,7 +79,7 @@ def negatives() -> str:
                     short(r["mean"]),
                     "" if r is plain else f"{mean(gains):+.4f} ± {stdev(gains) / len(gains) ** 0.5:.4f}",
                     f"{r['million_samples_per_cpu_s']:.1f}",
-                    f"{plain['million_samples_per_cpu_s'] / r['million_samples_per_cpu_s']:.1f}x",
+                    times(plain["million_samples_per_cpu_s"] / r["million_samples_per_cpu_s"]),
                 ]
             )
         best = max(ways, key=lambda r: r["mean"])
@@ -94,14 +100,20 @@ def negatives() -> str:
 @table
 def start() -> str:
     found = result("bench-start")
-    rows = [["imports alone", f"{found['imports_s']} s"], ["with a small fit of PU-GMF", f"{found['small_fit_s']} s"]]
+    rows = [
+        ["imports alone", f"{number(found['imports_s'])} s"],
+        ["with a small fit of PU-GMF", f"{number(found['small_fit_s'])} s"],
+    ]
     return markdown(["a new process, kernels in the cache", ""], rows)
 
 
 @table
 def paper_run() -> str:
     found = result("bench-paper_run")
-    return markdown(["PURE.paper('ml-1m'), whole run", ""], [[str(k), str(v)] for k, v in found.items()])
+    return markdown(
+        ["PURE.paper('ml-1m'), whole run", ""],
+        [[k.replace("_", " "), f"{v:,}" if isinstance(v, int) else number(v)] for k, v in found.items()],
+    )
 
 
 @table
@@ -109,9 +121,9 @@ def sampling() -> str:
     rows = [
         [
             f"{r['users']:,} x {r['items']:,}, {r['filter']}, {r['draw']}",
-            f"{r['million_per_s']}",
-            f"{r['numpy_integers_million_per_s']}",
-            f"{r['ratio']}",
+            number(r["million_per_s"]),
+            number(r["numpy_integers_million_per_s"]),
+            number(r["ratio"]),
         ]
         for r in result("bench-sampling")
     ]
@@ -127,9 +139,9 @@ def evaluating() -> str:
             [
                 f"{r['size']}, {r['threads']} thread{'s' * (r['threads'] > 1)}",
                 f"{ms['evaluate']:.1f}",
-                f"{ms['product']:.1f} ({ms['evaluate'] / ms['product']:.2g} of it)",
-                f"{ms['ranx_all']:.0f} ({ms['ranx_all'] / ms['evaluate']:.2g}x)",
-                f"{ms['ranx_metrics']:.0f} ({ms['ranx_metrics'] / ms['evaluate']:.2g}x)",
+                f"{ms['product']:.1f} ({times(ms['evaluate'] / ms['product'])} of it)",
+                f"{ms['ranx_all']:.0f} ({times(ms['ranx_all'] / ms['evaluate'])})",
+                f"{ms['ranx_metrics']:.0f} ({times(ms['ranx_metrics'] / ms['evaluate'])})",
                 f"{ms['top_10']:.1f}",
             ]
         )
@@ -147,7 +159,13 @@ def evaluating() -> str:
 @table
 def growth() -> str:
     rows = [
-        [f"{r['interactions']:,}", f"{r['users']:,}", f"{r['epoch_s']}", f"{r['fit_mb']}", f"{r['peak_mb']}"]
+        [
+            f"{r['interactions']:,}",
+            f"{r['users']:,}",
+            number(r["epoch_s"]),
+            megabytes(r["fit_mb"]),
+            megabytes(r["peak_mb"]),
+        ]
         for r in result("bench-growth")
     ]
     return markdown(["interactions", "users", "seconds per epoch", "MB for the fit", "MB in total"], rows)
@@ -160,21 +178,21 @@ def reading() -> str:
     rows = [
         [
             "ML-1M's ratings.dat",
-            f"{one['purerec_s']} s",
-            f"{one['polars_s']} s (tab-separated copy)",
-            str(one["ratio"]),
+            f"{number(one['purerec_s'])} s",
+            f"{number(one['polars_s'])} s (tab-separated copy)",
+            number(one["ratio"]),
         ],
         [
             f"CSV of {large['rows']:,} rows, read",
-            f"{large['purerec']['read']} s",
-            f"{large['polars']['read']} s",
-            str(large["ratio_read"]),
+            f"{number(large['purerec']['read'])} s",
+            f"{number(large['polars']['read'])} s",
+            number(large["ratio_read"]),
         ],
         [
             "the same, read, indexed, split, fitted (ItemPop), evaluated",
-            f"{large['purerec']['total']} s, peak {large['purerec']['peak_mb']:,.0f} MB",
-            f"{large['polars']['total']} s (reading only)",
-            str(large["ratio_total"]),
+            f"{number(large['purerec']['total'])} s, peak {large['purerec']['peak_mb']:,.0f} MB",
+            f"{number(large['polars']['total'])} s (reading only)",
+            number(large["ratio_total"]),
         ],
     ]
     return markdown(["", "purerec", "polars alone", "ratio"], rows)
@@ -188,10 +206,10 @@ def approximate() -> str:
             short(r["recall@10"]) if r["recall@10"] < 1 else "1",
             f"{r['index_per_s']:,}",
             f"{r['exact_per_s']:,}",
-            f"{r['ratio']:g}",
-            f"{r['index_one_ms']:g}",
-            f"{r['exact_one_ms']:g}",
-            f"{r['build_s']:g}",
+            times(r["ratio"]),
+            number(r["index_one_ms"]),
+            number(r["exact_one_ms"]),
+            number(r["build_s"]),
         ]
         for r in result("bench-approximate")
     ]
@@ -294,8 +312,8 @@ def recommending() -> str:
             [
                 f"{r['users']:,} users{asked} x {r['items']:,} items, {r['size'].split(', ')[1]}",
                 f"**{ms['purerec']:.1f}**",
-                f"{ms['implicit']:.1f} ({r['implicit_over_purerec']:.2g}x)",
-                f"{ms['product']:.1f} ({r['product_over_purerec']:.2g}x)",
+                f"{ms['implicit']:.1f} ({times(r['implicit_over_purerec'])})",
+                f"{ms['product']:.1f} ({times(r['product_over_purerec'])})",
             ]
         )
     return markdown(["ms per 1,000 users", "purerec", "implicit", "bare product"], rows)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import tomllib
 from statistics import mean, stdev
+from typing import Any
 
-from tables import ROOT, markdown, result, short, table
+from tables import ROOT, markdown, megabytes, panel, result, short, table
 
+from purerec.experiments.advice import p_value
 from purerec.paper.printed import paper_row
 
 
-def compared(name: str, *, beside_paper: bool) -> str:
-    """Means over seeds of a comparison, the paper's row under each of ours, and the tests below."""
-    found = result(name)
+def compared(found: Any, *, beside_paper: bool) -> str:
+    """Means over seeds of a comparison, the paper's row under each of ours, and what stands behind the names."""
     metrics = list(next(iter(found["models"].values()))[0]["metrics"])
     rows = []
     for model, runs in found["models"].items():
@@ -23,7 +24,13 @@ def compared(name: str, *, beside_paper: bool) -> str:
         printed = paper_row(found["data"], model) if beside_paper else None
         if printed:
             rows.append(["paper", *(short(printed[m]) for m in metrics)])
-    return markdown(["", *metrics], rows)
+    return markdown(["", *metrics], rows) + notes_of(found)
+
+
+def notes_of(found: Any) -> str:
+    """What stands behind the names of rows; results of before notes have none."""
+    lines = [f"- **{model}**: {note}" for model, note in found.get("notes", {}).items()]
+    return "\n\n" + "\n".join(lines) if lines else ""
 
 
 def tests_of(name: str) -> str:
@@ -33,7 +40,7 @@ def tests_of(name: str) -> str:
             t["model"],
             f"{t['difference']:+.4f}",
             f"{t['ci_low']:+.4f} to {t['ci_high']:+.4f}",
-            f"{t['p_holm']:.2g}",
+            p_value(t["p_holm"]),
             t["verdict"],
         ]
         for t in found["tests"]
@@ -45,8 +52,23 @@ def tests_of(name: str) -> str:
 
 
 @table
+def table1() -> str:
+    """The sizes of the data sets; the paper's in parentheses."""
+    rows = []
+    for row in result("table1")["rows"]:
+        printed = row["paper"]
+        sizes = [
+            f"{row[what]:,}" + (f" ({printed[what]:,})" if printed[what] is not None else "")
+            for what in ("users", "items", "interactions")
+        ]
+        said = f" ({printed['density']:.4f})" if printed["density"] is not None else ""
+        rows.append([row["data"], *sizes, f"{row['positives']:,}", f"{row['density']:.4f}{said}"])
+    return markdown(["ours (paper's)", "users", "items", "interactions", "positives", "density"], rows)
+
+
+@table
 def table2() -> str:
-    return compared("table2", beside_paper=True)
+    return compared(result("table2"), beside_paper=True)
 
 
 @table
@@ -56,17 +78,26 @@ def table2_tests() -> str:
 
 @table
 def table3() -> str:
-    return compared("table3", beside_paper=False) + "\n\n" + mrr_beside_paper("table3")
+    return in_three_ways("table3")
 
 
 @table
 def table4() -> str:
-    return compared("table4", beside_paper=False) + "\n\n" + mrr_beside_paper("table4")
+    return in_three_ways("table4")
 
 
-def mrr_beside_paper(name: str) -> str:
+def in_three_ways(name: str) -> str:
+    """Sampled, with the one column that compares; exact and as published, if these were run."""
+    sampled = panel(name, "sampled")
+    parts = [compared(sampled, beside_paper=False), mrr_beside_paper(sampled)]
+    for protocol in ("exact", "as_published"):
+        if (found := panel(name, protocol)) is not None:
+            parts += [f"**{found['label']}**", compared(found, beside_paper=protocol == "as_published")]
+    return "\n\n".join(parts)
+
+
+def mrr_beside_paper(found: Any) -> str:
     """The one column of the paper's that compares, and what the paired test of it says."""
-    found = result(name)
     tests = {t["model"]: t for t in found["tests"] if t["model"] != found["baseline"]}
     rows = []
     for model, runs in found["models"].items():
@@ -75,7 +106,7 @@ def mrr_beside_paper(name: str) -> str:
         test = tests.get(model)
         against = ["", "", ""]
         if test is not None:
-            against = [f"{test['difference']:+.4f}", f"{test['p_holm']:.2g}", test["verdict"]]
+            against = [f"{test['difference']:+.4f}", p_value(test["p_holm"]), test["verdict"]]
         rows.append([model, *cells, *against])
     return markdown(["MRR, the column that compares", "purerec", "paper", "against pure", "p (Holm)", ""], rows)
 
@@ -186,13 +217,13 @@ def in_brief(name: str) -> str:
             value = mean(run["metrics"][m] for run in runs)
             ours = f"**{short(value)}**" if value == best[m] else short(value)
             cells.append(f"{ours} ({short(printed[m])})" if m in printed else ours)
-        spread = short(stdev(run["metrics"]["P@5"] for run in runs))
+        spread = short(stdev(run["metrics"]["P@5"] for run in runs)) if len(runs) > 1 else ""
         seconds, added = (mean(run[what] for run in runs) for what in ("fit_seconds", "added_mb"))
         sign = {"better": " ▲", "worse": " ▼"}.get(verdicts.get(model, ""), "")
-        rows.append([model, f"{cells[0]}{sign}", f"{spread}", *cells[1:], f"{seconds:.1f}", f"{added:.0f}"])
+        rows.append([model, f"{cells[0]}{sign}", f"{spread}", *cells[1:], f"{seconds:.1f}", megabytes(added)])
     heads = ["ours (paper's)", "P@5", "± P@5", *metrics[1:], "fit s", "MB"]
     note = f"▲ and ▼: better and worse than {found['baseline']} in P@5 (paired by user, Holm, p < 0.05)."
-    return f"{markdown(heads, rows)}\n\n{note}"
+    return f"{markdown(heads, rows)}\n\n{note}{notes_of(found)}"
 
 
 @table

@@ -143,7 +143,7 @@ def compare(
 
 
 def _show(found: Comparison, parts: Split) -> None:
-    from purerec.experiments.advice import tested
+    from purerec.experiments.advice import costs_and_tests
 
     many = f"mean of {found.seeds} seeds ± deviation" if found.seeds > 1 else "one seed"
     console.say(f"{found.data}, {parts.describe()}; {found.label}; {many}")
@@ -151,5 +151,5 @@ def _show(found: Comparison, parts: Split) -> None:
     if found.paper:
         console.say("paper: its Table 2, where vectors have 5 numbers; for the same width here add --set dim=5")
     console.say()
-    console.table(*tested(found))
+    console.table(*costs_and_tests(found))
     console.say(found.advice)

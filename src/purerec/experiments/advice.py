@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from purerec.evaluation.metrics import parse
+from purerec.experiments.cells.limits import duration
 
 if TYPE_CHECKING:
     from purerec.evaluation.significance import Row
     from purerec.experiments.results import Comparison
 
 _FEW_USERS = 100
+_SHORT_S = 2
+"""Fits that take no longer need not be made quicker."""
 
 
 def advice(found: Comparison) -> str:
@@ -25,14 +28,12 @@ def advice(found: Comparison) -> str:
         what = f"it is better in {found.metric} than every other over {found.users:,} people"
         return f"Use {best}: {what}; {_next(rivals)}."
     quick = min([best, *level], key=found.fit_seconds)
-    others = _listed(level)
-    if quick == best:
-        also = ", and it is the quickest of these to fit"
-    else:
-        times = found.fit_seconds(quick), found.fit_seconds(best)
-        also = f"; {quick}, the quickest of these, takes {times[0]:.1f} s to fit where {best} takes {times[1]:.1f}"
+    also = ""
+    if found.fit_seconds(quick) < found.fit_seconds(best) / 2 and found.fit_seconds(best) > _SHORT_S:
+        times = duration(found.fit_seconds(quick)), duration(found.fit_seconds(best))
+        also = f"; {quick} takes {times[0]} to fit where {best} takes {times[1]}"
     return (
-        f"Use {best}, though {others} {'is' if len(level) == 1 else 'are'} not significantly different in "
+        f"Use {best}, though {_listed(level)} {'is' if len(level) == 1 else 'are'} not significantly different in "
         f"{found.metric} over {found.users:,} people{also}."
     )
 
@@ -54,7 +55,7 @@ def doubts(found: Comparison) -> list[str]:
     return said
 
 
-def tested(found: Comparison) -> tuple[list[str], list[list[Any]]]:
+def costs_and_tests(found: Comparison) -> tuple[list[str], list[list[Any]]]:
     """For each model its difference from the baseline with interval and verdict, its time and its memory."""
     tests = {row.model: row for row in found.tests()}
     headings = ["model", f"{found.metric} - {found.baseline}", "95 % interval", "p (Holm)", "verdict"]
@@ -63,11 +64,16 @@ def tested(found: Comparison) -> tuple[list[str], list[list[Any]]]:
         test = tests.get(name)
         cells = ["", "", "", "baseline" if name == found.baseline else ""]
         if test is not None and name != found.baseline:
-            interval = f"[{test.ci_low:+.4f}, {test.ci_high:+.4f}]"
-            cells = [f"{test.difference:+.4f}", interval, p_value(test.p_holm), test.verdict]
+            interval = f"[{_signed(test.ci_low)}, {_signed(test.ci_high)}]"
+            cells = [_signed(test.difference), interval, p_value(test.p_holm), test.verdict]
         peak, added = (max(0.0, *(getattr(r, what) for r in results)) for what in ("peak_rss_mb", "added_mb"))
         lines.append([name, *cells, f"{found.fit_seconds(name):.2f}", f"{peak:,.0f}", f"{added:,.0f}"])
     return [*headings, "fit s", "peak MB", "of it for the run"], lines
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.4f}"
+    return text if float(text) else "0.0000"
 
 
 def p_value(p: float) -> str:

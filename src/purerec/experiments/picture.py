@@ -15,7 +15,7 @@ import numpy as np
 from purerec import storage
 from purerec.errors import ConfigError, MissingExtraError
 from purerec.evaluation.significance import bootstrap_interval
-from purerec.experiments.advice import doubts, tested
+from purerec.experiments.advice import costs_and_tests, doubts
 from purerec.output import page, palette, svg
 from purerec.output.charts import Axis, Chart, Spot, scatter
 
@@ -91,7 +91,7 @@ def html(found: Comparison) -> str:
     parts = [
         f"<p><b>{escape(found.advice)}</b></p>",
         page.table(["model", *found.metrics], scores),
-        page.table(*tested(found), words=(0, 4)),
+        page.table(*costs_and_tests(found), words=(0, 4)),
         *(f"<p>{escape(doubt)}</p>" for doubt in doubts(found)),
     ]
     if svg.can_draw() and len(found.results) > 1:
