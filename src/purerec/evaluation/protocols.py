@@ -41,7 +41,7 @@ from purerec.rng import key64
 from purerec.types import F64, I32, I64
 
 Protocol = Literal["exact", "sampled", "as_published"]
-Part = Literal["test", "valid"]
+HeldOut = Literal["test", "valid"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Evaluation:
 
     model: str
     protocol: Protocol
-    on: Part
+    on: HeldOut
     metrics: dict[str, float]
     """Means over users, in the order asked for."""
     per_user: dict[str, F64]
@@ -147,7 +147,7 @@ def evaluate(
     repetitions: int = 50,
     memory_mb: float = 256,
     threads: int | None = None,
-    on: Part = "test",
+    on: HeldOut = "test",
 ) -> Evaluation:
     """Rank for every user of the split's test (or validation) part, and measure.
 
@@ -219,7 +219,7 @@ def evaluate(
 def _check(protocol: str, on: str, metrics: list[Metric], pool: int, repetitions: int) -> None:
     if protocol not in get_args(Protocol):
         raise ConfigError(f"unknown protocol {protocol!r}; known are {', '.join(get_args(Protocol))}")
-    if on not in get_args(Part):
+    if on not in get_args(HeldOut):
         raise ConfigError(f"a model is evaluated on 'test' or 'valid', not on {on!r}")
     check_protocol(metrics, protocol)
     for name, value in (("pool", pool), ("repetitions", repetitions)):
@@ -227,7 +227,7 @@ def _check(protocol: str, on: str, metrics: list[Metric], pool: int, repetitions
             raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
-def _parts(split: Split, on: Part) -> tuple[Interactions, Csr]:
+def _parts(split: Split, on: HeldOut) -> tuple[Interactions, Csr]:
     """What is to be found, and the positives that are already known and so are not candidates."""
     known = split.train.positives
     if on == "test":

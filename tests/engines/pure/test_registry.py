@@ -10,7 +10,7 @@ import pytest
 from conftest import need
 from engines.pure.sources import source_of
 from purerec.engines.pure.registry import ENGINES, EngineChoice, EngineName, chosen_engine, new_engine
-from purerec.engines.pure.spec import GameSettings, Scorer
+from purerec.engines.pure.spec import GameSettings, ScorerName
 from purerec.errors import ConfigError
 
 SOURCE = source_of(np.array([0, 1, 3]), np.array([0, 1, 2], np.int32), 4)
@@ -21,16 +21,16 @@ def test_the_types_list_what_the_registry_has() -> None:
     assert get_args(EngineChoice) == ("auto", *ENGINES)
 
 
-@pytest.mark.parametrize("scorer", get_args(Scorer))
-def test_auto_is_the_first_that_has_the_scorer(scorer: Scorer) -> None:
+@pytest.mark.parametrize("scorer", get_args(ScorerName))
+def test_auto_is_the_first_that_has_the_scorer(scorer: ScorerName) -> None:
     assert chosen_engine("auto", scorer) == ("torch" if scorer == "mlp" else "cpu")
     assert chosen_engine("auto", scorer, scorer_module=object()) == "torch"
     assert chosen_engine("torch", scorer) == "torch"
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("scorer", get_args(Scorer))
-def test_an_engine_has_the_scorers_that_the_registry_says(name: EngineName, scorer: Scorer) -> None:
+@pytest.mark.parametrize("scorer", get_args(ScorerName))
+def test_an_engine_has_the_scorers_that_the_registry_says(name: EngineName, scorer: ScorerName) -> None:
     if name == "torch":
         need("torch")
     settings = GameSettings(dim=3, scorer=scorer)

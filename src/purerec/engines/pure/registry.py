@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from purerec.engines.pure.spec import Engine, GameSettings, Params, Scorer
+from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError
 
@@ -20,7 +20,7 @@ class EngineEntry:
 
     module: str
     cls: str
-    scorers: tuple[Scorer, ...]
+    scorers: tuple[ScorerName, ...]
     takes_modules: bool = False
     """Whether a torch module may take the place of the scorer"""
 
@@ -37,7 +37,7 @@ ENGINES: dict[EngineName, EngineEntry] = {
 """In the order in which `auto` tries them"""
 
 
-def chosen_engine(choice: EngineChoice, scorer: Scorer, scorer_module: Any = None) -> EngineName:
+def chosen_engine(choice: EngineChoice, scorer: ScorerName, scorer_module: Any = None) -> EngineName:
     """The engine that `choice` stands for; auto: the first that has the scorer."""
     if choice != "auto":
         if scorer_module is not None and not ENGINES[choice].takes_modules:

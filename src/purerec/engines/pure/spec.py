@@ -32,15 +32,14 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from purerec.paper.risks import LogisticRisk
+from purerec.paper.risks import Kind, LogisticRisk
 from purerec.rng import named_rng
 from purerec.sampling.dynamic import Negatives
 from purerec.types import F32, I32
 
 Params = dict[str, F32]
 
-Scorer = Literal["mf", "gmf", "bilinear", "fm", "mlp"]
-Risk = Literal["pu", "nnpu", "pn"]
+ScorerName = Literal["mf", "gmf", "bilinear", "fm", "mlp"]
 Unlabeled = Literal["per_user", "global", "popularity"]
 Sides = Literal["none", "item", "user", "both"]
 Constraint = Literal["none", "norm", "recolour"]
@@ -54,8 +53,8 @@ class GameSettings:
     """Width of the user embedding."""
     item_dim: int | None = None
     """Width of the item embedding; None: the same. Only `bilinear` and `mlp` may differ."""
-    scorer: Scorer = "gmf"
-    risk: Risk = "pu"
+    scorer: ScorerName = "gmf"
+    risk: Kind = "pu"
     prior: float = 1e-4
     observed: float = 0.0
     """Share of all pairs that is observed, which the unlabeled part of the PU risk counts besides the draws; 0: the

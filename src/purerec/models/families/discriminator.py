@@ -15,7 +15,7 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engine
-from purerec.engines.pure.spec import Engine, GameSettings, Params
+from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName
 from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
@@ -42,7 +42,7 @@ class DiscriminatorConfig(EpochConfig):
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Width of the embeddings. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more). The paper: 5, 8
     and 16 for its three data sets."""
-    scorer: Literal["mf", "gmf", "bilinear", "fm", "mlp"] = "fm"
+    scorer: ScorerName = "fm"
     """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
     mlp: a network on both embeddings (engine torch). The paper: gmf, of which r is absorbed by free embeddings."""
     prior: Annotated[float, Field(gt=0, lt=1)] | None = None

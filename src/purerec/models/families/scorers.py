@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from purerec.engines.pure.spec import Params, Scorer
+from purerec.engines.pure.spec import Params, ScorerName
 from purerec.errors import ConfigError
 from purerec.ranking.scorers import Factors
 from purerec.storage import Part
@@ -29,7 +29,7 @@ SCORER_PARTS: dict[str, dict[str, Part]] = {
 """What each scorer learns besides embeddings and a bias"""
 
 
-def dot_product(scorer: Scorer, params: Params) -> Factors | None:
+def dot_product(scorer: ScorerName, params: Params) -> Factors | None:
     """phi as a dot product, up to a constant for each user; None for a network."""
     if scorer == "mlp":
         return None
@@ -41,7 +41,7 @@ def dot_product(scorer: Scorer, params: Params) -> Factors | None:
     return Factors(np.ascontiguousarray(users), items, params.get("item_bias"))
 
 
-def scores(scorer: Scorer, params: Params, user_idx: I64) -> F32:
+def scores(scorer: ScorerName, params: Params, user_idx: I64) -> F32:
     """(len(user_idx), n_items) phi of these users with all items."""
     parts = dot_product(scorer, params)
     if parts is None:
