@@ -25,7 +25,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from purerec.output.study.report import study_report
     from purerec.output.study.results import read
 
-    made = {"figure-prior": swept(), "figure-game": one("figure-game", charts=CHARTS)}
+    made = {"figure-prior": swept() | {"quick": True}, "figure-game": one("figure-game", charts=CHARTS)}
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(study_report({**made, **read(ROOT / "results")}), encoding="utf-8")
     return path

@@ -16,7 +16,8 @@ main { max-width: 80rem; margin: 0 auto; padding: 1.5rem 1rem 3rem }
 h1 { font-size: 1.5rem; margin: 0 } h2 { font-size: 1.05rem; margin: 0 0 .5rem }
 p { margin: .3rem 0; max-width: 60rem }
 a { color: var(--c0) } .dim, .none { color: var(--dim) } .good { color: var(--good) } .part { color: var(--part) }
-.bad { color: var(--bad) } .good, .part, .bad { font-weight: 600; white-space: nowrap }
+.bad { color: var(--bad) } .good, .part, .bad { font-weight: 600 }
+td.good, td.part, td.bad { white-space: nowrap }
 .grid { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)) }
 section { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: 1rem;
   margin-top: 1rem; min-width: 0 } figure { margin: 0 } figcaption { color: var(--dim); margin-top: .3rem }

@@ -76,6 +76,6 @@ def as_table(found: Sequence[Judged]) -> TextTable:
     rows = []
     for one in found:
         claim, finding = one.claim, one.finding
-        said = " ".join(part for part in (finding.effect + "." if finding.effect else "", claim.remark) if part)
+        said = f"{finding.effect}. {claim.remark}".strip() if finding.effect else ""
         rows.append([claim.claim, claim.where, finding.verdict, said, finding.test, p_value(finding.p)])
     return TextTable("Claims", ["claim", "where", "verdict", "what was found", "test", "p"], rows)
