@@ -147,7 +147,7 @@ OF_GENERATORS = {
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("pure", OF_GENERATORS),
+        ("pure", OF_GENERATORS | {"unlabeled_per_epoch": 16 * N_P}),
         ("pugmf", {}),
         ("gmf", {"risk": "pn", "prior": PER_USER / N_ITEMS, "observed": 0.0, "batch_size": 256}),
     ],
@@ -281,9 +281,9 @@ def test_a_pass_over_as_many_pairs_as_positives_is_the_papers(name):
 
 def test_the_default_plays_a_quarter_of_its_epochs_with_generators(data, recorder):
     pr.PURE(batch_size=16, history_weight=0.2).fit(data)
-    rate = [1e-2 * 0.5 * (1 + math.cos(math.pi * number / 40)) for number in range(40)]
-    expected = [("D", rate[number], False) for number in range(30)]
-    for number in range(30, 40):
+    rate = [1e-2 * 0.5 * (1 + math.cos(math.pi * number / 30)) for number in range(30)]
+    expected = [("D", rate[number], False) for number in range(22)]
+    for number in range(22, 30):
         expected += [("D", rate[number], True), ("G", 1e-2, round(0.1 * N_P / 16))]
     assert [(who, what) for who, _, what in recorder.calls] == [(who, what) for who, _, what in expected]
     np.testing.assert_allclose([call[1] for call in recorder.calls], [call[1] for call in expected])

@@ -38,7 +38,7 @@ def test_paper_presets_are_the_table_that_reports_show(data):
 
 def test_pure_without_fakes_is_pugmf():
     data = log()
-    plain = pr.PUGMF(epochs=8, dim=4).fit(data, seed=3)
+    plain = pr.PUGMF(epochs=8, dim=4, unlabeled_ratio=16).fit(data, seed=3)
     before_the_game = pr.PURE(epochs=8, pretrain_epochs=8, dim=4, users="free").fit(data, seed=3)
     np.testing.assert_array_equal(scores(plain), scores(before_the_game))
 
