@@ -149,7 +149,7 @@ OF_GENERATORS = {
     [
         ("pure", OF_GENERATORS | {"unlabeled_per_epoch": 16 * N_P}),
         ("pugmf", {}),
-        ("gmf", {"risk": "pn", "prior": PER_USER / N_ITEMS, "observed": 0.0, "batch_size": 256}),
+        ("gmf", {"risk": "pn", "prior": PER_USER / N_ITEMS, "observed": 0.0}),
     ],
 )
 def test_what_the_defaults_ask_of_an_engine(name, changes, data):

@@ -41,8 +41,6 @@ class PUGMFConfig(DiscriminatorConfig):
     prior: Annotated[float, Field(gt=0, lt=1)] | None = None
     """The positive class prior pi_p: what share of all pairs is relevant. None: a little more than is observed, as if
     nine in ten relevant pairs had been seen. The paper: 1e-4, 1e-5 and 1e-6 for its three data sets."""
-    batch_size: int = Field(default=256, ge=1, le=1_000_000)
-    """Positives per step. With the stratum, at most an eighth of all positives, but no fewer than 32."""
     stratified: bool = True
     """Whether the unlabeled part of the risk counts the observed pairs too, as the distribution of all pairs does.
     The paper draws from the unobserved ones only: false. The default L2 is then stronger."""
@@ -81,9 +79,8 @@ class PUGMF(DiscriminatorModel):
         return observed_share(positives) if self.config.stratified else 0.0
 
     def _batch_size(self, positives: Csr) -> int:
-        """With few positives, smaller batches: else an epoch is a step or two, and the epochs are too few."""
-        given = self.config.batch_size
-        return min(given, max(32, len(positives) // 8)) if self.config.stratified else given
+        """Without the stratum as given: the paper's form is to the letter."""
+        return super()._batch_size(positives) if self.config.stratified else self.config.batch_size
 
     def _unlabeled_per_epoch(self, positives: Csr) -> int:
         """C per positive; without the stratum, as many as the bound of the paper asks for."""

@@ -118,13 +118,13 @@ def test_the_resolved_settings_are_those_of_the_fit(name, board):
     np.testing.assert_array_equal(rule.score(users), spelled.score(users))
 
 
-@pytest.mark.parametrize("name", ["pugmf", "bpr", "ials"])
-def test_an_update_keeps_the_width_and_says_so(name):
-    """By the rule, 190 users have 5 numbers each, and 230 have 16."""
+@pytest.mark.parametrize(("name", "width"), [("pugmf", 5), ("bpr", 5), ("ials", 10)])
+def test_an_update_keeps_the_width_and_says_so(name, width):
+    """By the rule, 190 users have 5 numbers each (iALS twice as many), and 230 have 16."""
     users = np.repeat(np.arange(230), 3)
     log = Interactions.from_columns(users, (users + np.tile([0, 1, 3], 230)) % 40)
     model = make_model(name, epochs=1).fit(log.subset(log.user_idx < 190).compact(), seed=0)
-    assert model.fitted_on.resolved["dim"] == 5
+    assert model.fitted_on.resolved["dim"] == width
     model.update(log.subset(log.user_idx >= 190).compact())
     assert model.fitted_on.users == 230
-    assert model.fitted_on.resolved["dim"] == 5 == model._vector_part().users.shape[1]
+    assert model.fitted_on.resolved["dim"] == width == model._vector_part().users.shape[1]

@@ -333,7 +333,7 @@ def shop(tmp_path):
 def test_update_in_place_and_elsewhere(shop):
     done = purerec("update", shop / "m", shop / "tuesday.csv", "--out", shop / "m2")
     assert done.returncode == 0, done.stderr
-    assert "2 new positives, 1 new users and 1 new items" in done.stdout.replace("\n", " ")
+    assert "2 new positives, 1 new user and 1 new item" in done.stdout.replace("\n", " ")
     assert load_model(shop / "m").users.find("newcomer") is None
     assert load_model(shop / "m2").users.find("newcomer") is not None
     done = purerec("update", shop / "m", shop / "tuesday.csv", "--out", shop / "m")

@@ -63,7 +63,7 @@ class DiscriminatorConfig(EpochConfig):
     epochs: int = Field(default=60, ge=0, le=100_000)
     """Passes over the positives."""
     batch_size: int = Field(default=256, ge=1, le=1_000_000)
-    """Positives per step."""
+    """Positives per step; at most an eighth of all positives, but no fewer than 32."""
     learning_rate: float = Field(default=1e-2, gt=0, le=10)
     """Of Adam, at the start."""
     schedule: Schedule = "cosine"
@@ -133,7 +133,8 @@ class DiscriminatorModel(EpochModel):
         return observed_share(positives) if self.config.prior is None else self.config.prior
 
     def _batch_size(self, positives: Csr) -> int:
-        return self.config.batch_size
+        """With few positives, smaller batches: else an epoch is a step or two, and the epochs are too few."""
+        return min(self.config.batch_size, max(32, len(positives) // 8))
 
     def _observed(self, positives: Csr) -> float:
         """The share of observed pairs that the unlabeled part of the risk counts besides the pairs drawn."""
