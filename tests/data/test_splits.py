@@ -125,6 +125,22 @@ def test_gowalla_is_split_as_it_was_published(data_dir):
     assert held[0].test.pairs.overlap(held[1].test.pairs) == 0
 
 
+def test_the_test_part_of_gowalla_is_no_random_part(data_dir):
+    """Its lists are in the order of time, and the test part is what came last: items that stand late in the train
+    lists of people have more than their share of it. docs/results.md says so."""
+    data = load("gowalla", offline=True)
+    parts = split(data, "given")
+    train, test = parts.full_train, parts.test
+    n_train, n_test = (np.bincount(part.item_idx, minlength=data.n_items) for part in (train, test))
+    n, share = n_train + n_test, len(test) / len(data)
+    surprise = (n_test - share * n) / np.sqrt(share * (1 - share) * n)
+    assert surprise.var() > 1.5  # of a random part it would be 1
+    starts = np.searchsorted(train.user_idx, train.user_idx)
+    place = (np.arange(len(train)) - starts) / np.bincount(train.user_idx)[train.user_idx]
+    late, early = (surprise[train.item_idx[np.abs(place - at) < 0.1]].mean() for at in (0.75, 0.25))
+    assert late > early + 0.2
+
+
 @pytest.mark.parametrize(
     ("how", "parameters", "message"),
     [
