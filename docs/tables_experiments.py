@@ -252,6 +252,11 @@ def validation() -> str:
 
 
 @table
+def generators() -> str:
+    return on_validation("generators")
+
+
+@table
 def dimensions() -> str:
     return on_validation("dimensions")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from purerec.errors import ConfigError
-from purerec.experiments.cells import CellStore
+from purerec.experiments.cells.cell import CellStore
+from purerec.experiments.cells.work import Progress
 from purerec.experiments.leave_one_out import _absolute, _choice, _log, _said, leave_one_out
 from purerec.experiments.specs import LeaveOneOutSpec, LogSpec
-from purerec.experiments.work import Progress
 from purerec.models.registry import make_model
 
 VALUES = {

@@ -20,10 +20,10 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split, split
 from purerec.data.synthetic.world import make_world
 from purerec.errors import ConfigError
-from purerec.experiments.cells import Cell, CellStore
+from purerec.experiments.cells.cell import Cell, CellStore
+from purerec.experiments.cells.work import Watch, Worklist, unwatched
 from purerec.experiments.plans import Plan
 from purerec.experiments.specs import LeaveOneOutSpec, LogSpec
-from purerec.experiments.work import Watch, Worklist, unwatched
 from purerec.models.registry import make_model
 from purerec.rng import named_rng
 
