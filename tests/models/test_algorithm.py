@@ -47,7 +47,7 @@ FORM = {
     "non_negative": False,  # Section 3.1: the max operator is left out
     "users": "free",  # an embedding of their own
     "history_weight": None,  # of no use to free ones, like the next three
-    "history_regularization": 10.0,
+    "history_regularization": None,
     "item_power": 0.2,
     "neighbors": None,
     "generators": "both",  # G_u and G_i

@@ -177,7 +177,10 @@ class PURE(WithHistory, PUGMF):
 
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
         """The generators know the game already, and the weight of the history is kept."""
-        return super()._settings_to_continue(epochs) | {"pretrain_epochs": 0, "history_weight": self._history_weight}
+        kept = {"history_weight": self._history_weight, "pretrain_epochs": 0}
+        if "history_regularization" in self.fitted_on.resolved:
+            kept["history_regularization"] = self.fitted_on.resolved["history_regularization"]
+        return super()._settings_to_continue(epochs) | kept
 
     def _generator_settings(self) -> dict[str, Any]:
         config = self.config
@@ -210,8 +213,8 @@ class PURE(WithHistory, PUGMF):
         """One round of Algorithm 1; before that, pre-training epochs without generators."""
         if number < self._pretrain_epochs(game):
             return super().train_epoch(game, number) | {"phase": "pre-training"}
-        if isinstance(game, HeldOutGame) and game.weight is None:
-            game.have_all(self._choose_weight(game))
+        if isinstance(game, HeldOutGame) and game.chosen is None:
+            game.have_all(self._choose_form(game))
         config = self.config
         stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=True)
         record: Measures = {

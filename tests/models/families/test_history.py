@@ -10,7 +10,7 @@ import pytest
 import purerec as pr
 from purerec.data.interactions import Csr
 from purerec.engines.closed_form import fit_item_weights, mean_diagonal
-from purerec.models.families.history import USUAL_WEIGHT, WEIGHTS, HeldOutGame, best_weight, hold_out, scaled
+from purerec.models.families.history import USUAL_WEIGHT, WEIGHTS, HeldOutGame, best_form, hold_out, scaled
 from purerec.ranking.scorers import Factors
 from purerec.training.run import Run
 
@@ -187,14 +187,18 @@ def test_the_weight_goes_to_the_part_that_ranks_better():
     kept, asked = hold_out(positives, 0)
     history = fit_item_weights(kept, regularization=20.0, memory_mb=100)
     noise = rng.normal(size=(users + items, 6)).astype(np.float32)
-    assert best_weight(history, Factors(noise[:users], noise[users:]), kept, asked) == max(WEIGHTS)
+    random = Factors(noise[:users], noise[users:])
+    strong = fit_item_weights(kept, regularization=1e5, memory_mb=100)
+    assert best_form({10.0: history}, random, kept, asked).weight == max(WEIGHTS)
+    assert best_form({2.5: history, 10.0: strong}, random, kept, asked).regularization == 2.5
+    assert best_form({2.5: history, 10.0: history}, random, kept, asked).regularization == 10.0  # the usual one
     # Embeddings that know the pairs, and weights that know nothing.
     knowing = np.repeat(np.eye(items // 2, dtype=np.float32), 2, axis=0)
     people = np.zeros((users, items // 2), dtype=np.float32)
     np.put_along_axis(people, first, 1, axis=1)
     shuffled = Csr.of(positives.users, rng.permutation(items)[kept_items(positives, rng)], (users, items))
     useless = fit_item_weights(shuffled, regularization=1.0, memory_mb=100)
-    assert best_weight(useless, Factors(people, knowing), kept, asked) <= USUAL_WEIGHT
+    assert best_form({10.0: useless}, Factors(people, knowing), kept, asked).weight <= USUAL_WEIGHT
 
 
 def kept_items(positives, rng):

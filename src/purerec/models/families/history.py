@@ -3,15 +3,17 @@
     score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
 
 S is scaled so that its part spreads `weight` times as far over the items as phi does. The best weight differs much
-between logs, from a twentieth where embeddings do well to more than one where they do not. So it is chosen: some
-pairs are held out of the first epochs, and the weight that ranks them best is taken. The last epochs have all pairs.
+between logs, from a twentieth where embeddings do well to more than one where they do not, and so does the best L2
+of S. So they are chosen: some pairs are held out of the first epochs, and the form that ranks them best is taken. The
+last epochs have all pairs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +27,9 @@ from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
 from purerec.types import F32, I64, State
 
-WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
-USUAL_WEIGHT = 0.1
+WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
+REGULARIZATIONS = (2.5, 10.0)
+USUAL_WEIGHT, USUAL_REGULARIZATION = 0.1, 10.0
 """Where there is too little to choose by"""
 _METRIC = parse("NDCG@100")
 """Not only of the first places: the more pairs count, the less is left to chance."""
@@ -38,7 +41,7 @@ _MOST_PEOPLE = 3_000
 _FEWEST_PEOPLE = 50
 _FEWEST_OWN = 3
 _HELD_OUT = 0.1
-_WEIGHT = "history_weight"
+_FORM = "history_form"
 _NOT_CHOSEN = -1.0
 """In a state, which has the same arrays before and after the choice: a checkpoint with others would be refused"""
 _SAMPLE = 256
@@ -84,23 +87,36 @@ def scaled(history: ItemWeights, embeddings: Factors, positives: Csr, weight: fl
     return history.scaled(weight * spread / now) if now > 0 else history
 
 
-def best_weight(history: ItemWeights, embeddings: Factors, kept: Csr, asked: Csr) -> float:
-    """The weight with which the pairs held out are ranked best, or one as good that is nearer to the usual one.
+class Chosen(NamedTuple):
+    """What the pairs held out decide."""
 
-    As good: the mean over people is no more than one standard error (of the paired difference) behind the best.
+    weight: float
+    regularization: float
+
+
+def best_form(histories: Mapping[float, ItemWeights], embeddings: Factors, kept: Csr, asked: Csr) -> Chosen:
+    """The form with which the pairs held out are ranked best, or one as good that is nearer to the usual one.
+
+    `histories`: item weights by their regularization. As good: the mean over people is no more than one standard
+    error (of the paired difference) behind the best.
     """
     found = {}
-    for weight in WEIGHTS:
-        both = _Both(embeddings, scaled(history, embeddings, kept, weight), kept)
-        places = ranks(both, asked, excluded=kept)
-        found[weight] = _METRIC.of_ranks(places.values, places.indptr)
-    best = max(WEIGHTS, key=lambda weight: float(found[weight].mean()))
+    for regularization, history in histories.items():
+        for weight in WEIGHTS:
+            both = _Both(embeddings, scaled(history, embeddings, kept, weight), kept)
+            places = ranks(both, asked, excluded=kept)
+            found[Chosen(weight, regularization)] = _METRIC.of_ranks(places.values, places.indptr)
+    best = max(found, key=lambda form: float(found[form].mean()))
 
-    def is_as_good(weight: float) -> bool:
-        behind = found[best] - found[weight]
+    def is_as_good(form: Chosen) -> bool:
+        behind = found[best] - found[form]
         return float(behind.mean()) <= float(behind.std()) / math.sqrt(len(behind))
 
-    return min((w for w in WEIGHTS if is_as_good(w)), key=lambda w: abs(math.log((w + 0.01) / (USUAL_WEIGHT + 0.01))))
+    def distance(form: Chosen) -> tuple[float, float]:
+        apart = math.log((form.weight + 0.01) / (USUAL_WEIGHT + 0.01))
+        return abs(math.log(form.regularization / USUAL_REGULARIZATION)), abs(apart)
+
+    return min(filter(is_as_good, found), key=distance)
 
 
 class HeldOutGame(DiscriminatorGame):
@@ -113,31 +129,30 @@ class HeldOutGame(DiscriminatorGame):
         settings: GameSettings,
         seed: int,
         parts: tuple[Csr, Csr],
-        tell: Callable[[float], None],
+        tell: Callable[[Chosen], None],
     ) -> None:
-        """`tell` is called with the weight when it is chosen, or found in a checkpoint."""
+        """`tell` is called with the form of the history when it is chosen, or found in a checkpoint."""
         kept, self.held_out = parts
         self._all, self._tell = positives, tell
-        self.weight: float | None = None
-        """Of the history, once it is chosen"""
+        self.chosen: Chosen | None = None
         super().__init__(model, kept, settings, seed, None)
 
-    def have_all(self, weight: float) -> None:
-        """All pairs from here on, with this weight of the history."""
+    def have_all(self, chosen: Chosen) -> None:
+        """All pairs from here on, with this form of the history."""
         state = self.engine.state()
-        self.positives, self.weight = self._all, weight
-        self._tell(weight)
+        self.positives, self.chosen = self._all, chosen
+        self._tell(chosen)
         self.engine = self.new_engine(None, self.seed)
         self.engine.restore(state)
 
     def state(self) -> State:
-        return super().state() | {_WEIGHT: np.array([_NOT_CHOSEN if self.weight is None else self.weight])}
+        return super().state() | {_FORM: np.array(self.chosen or (_NOT_CHOSEN, _NOT_CHOSEN))}
 
     def restore(self, state: State, number: int) -> None:
-        super().restore({name: array for name, array in state.items() if name != _WEIGHT}, number)
-        weight = float(state[_WEIGHT][0])
-        if weight != _NOT_CHOSEN and self.weight is None:
-            self.have_all(weight)
+        super().restore({name: array for name, array in state.items() if name != _FORM}, number)
+        chosen = Chosen(*map(float, state[_FORM]))
+        if chosen.weight != _NOT_CHOSEN and self.chosen is None:
+            self.have_all(chosen)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,16 @@ from purerec.errors import StoreError
 from purerec.models.contract.iterative import Fitting
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorGame, DiscriminatorModel
-from purerec.models.families.history import USUAL_WEIGHT, HeldOutGame, best_weight, hold_out, scaled
+from purerec.models.families.history import (
+    REGULARIZATIONS,
+    USUAL_REGULARIZATION,
+    USUAL_WEIGHT,
+    Chosen,
+    HeldOutGame,
+    best_form,
+    hold_out,
+    scaled,
+)
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part, check_layout
 from purerec.training.run import Run
@@ -38,14 +47,17 @@ class HistoryConfig(DiscriminatorConfig):
     history_weight: Annotated[float, Field(ge=0, le=_LARGEST_WEIGHT)] | None = None
     """How far the history's part of the scores spreads over the items, beside the embeddings' part. None: chosen by
     pairs that are held out of the pre-training epochs."""
-    history_regularization: float = Field(default=10.0, gt=0, le=1e6)
-    """L2 of the item-to-item weights, relative to the mean of the diagonal that it is added to."""
+    history_regularization: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    """L2 of the item-to-item weights, relative to the mean of the diagonal that it is added to. None: 2.5 or 10,
+    chosen like the weight."""
     item_power: float = Field(default=0.2, ge=0, le=1)
     """Items count in the item-to-item weights by their popularity to minus this power."""
     neighbors: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Items from which an item may have a weight. None: all, up to 8,000 items; above that 200."""
 
-    search_space: ClassVar[SearchSpace] = {"history_regularization": Floats(1, 100)}
+    search_space: ClassVar[SearchSpace] = {
+        "history_regularization": Floats(1, 100, start=lambda positives: USUAL_REGULARIZATION)
+    }
 
 
 class WithHistory(DiscriminatorModel):
@@ -57,6 +69,7 @@ class WithHistory(DiscriminatorModel):
     _history: ItemWeights | None = None
     """The same, scaled"""
     _history_weight: float | None = None
+    _history_regularization: float = USUAL_REGULARIZATION
 
     def _can_hold_out(self) -> bool:
         """Whether there are epochs without the pairs by which the weight is chosen, and epochs after them."""
@@ -72,27 +85,34 @@ class WithHistory(DiscriminatorModel):
         if chooses and start is None and self._can_hold_out():
             parts = hold_out(positives, seed)
             if parts is not None:
-                return HeldOutGame(self, positives, self._settings(positives), seed, parts, self._use_weight)
+                settings = self._settings(positives)
+                return HeldOutGame(
+                    self, positives, settings, seed, parts, lambda chosen: self._use(chosen, positives)
+                )
         return super()._fitting(train, seed, start)
 
-    def _use_weight(self, weight: float) -> None:
-        self._history_weight = weight
+    def _use(self, chosen: Chosen, positives: Csr) -> None:
+        self._history_weight = chosen.weight
+        if chosen.regularization != self._history_regularization:
+            self._history_regularization = chosen.regularization
+            self._closed = self._fit_history(positives, chosen.regularization)
 
     def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         self._closed = self._history = self._history_weight = None
         if self._has_history():
-            given = self.config.history_weight
+            given, config = self.config.history_weight, self.config
             self._history_weight = USUAL_WEIGHT if given is None else given
-            self._closed = self._fit_history(log.positives)
+            self._history_regularization = config.history_regularization or USUAL_REGULARIZATION
+            self._closed = self._fit_history(log.positives, self._history_regularization)
         super()._train(fitting, log, valid, seed, run)
         self._closed = None
 
-    def _fit_history(self, positives: Csr) -> ItemWeights:
+    def _fit_history(self, positives: Csr, regularization: float) -> ItemWeights:
         config = self.config
         size = mean_diagonal(positives, 0.0, config.item_power)
         return fit_item_weights(
             positives,
-            regularization=config.history_regularization * size,
+            regularization=regularization * size,
             item_power=config.item_power,
             neighbors=self._neighbors(positives.shape[1]),
             memory_mb=math.inf,
@@ -106,16 +126,25 @@ class WithHistory(DiscriminatorModel):
     def resolved(self, positives: Csr) -> dict[str, int | float]:
         found = super().resolved(positives)
         if self._history_weight is not None:
-            own = {"history_weight": self._history_weight, "neighbors": self._neighbors(positives.shape[1])}
+            own = {
+                "history_weight": self._history_weight,
+                "history_regularization": self._history_regularization,
+                "neighbors": self._neighbors(positives.shape[1]),
+            }
             found |= {name: value for name, value in own.items() if getattr(self.config, name) is None}
         return found
 
-    def _choose_weight(self, game: HeldOutGame) -> float:
+    def _choose_form(self, game: HeldOutGame) -> Chosen:
         """By the pairs that neither the embeddings nor these weights between items have seen."""
         self._params = game.parameters()
         embeddings = self._embeddings()
         assert embeddings is not None, "only dot products have a history"
-        return best_weight(self._fit_history(game.positives), embeddings, game.positives, game.held_out)
+        given = self.config.history_regularization
+        histories = {
+            regularization: self._fit_history(game.positives, regularization)
+            for regularization in (REGULARIZATIONS if given is None else (given,))
+        }
+        return best_form(histories, embeddings, game.positives, game.held_out)
 
     def _adopt(self, params: State, positives: Csr) -> None:
         """Scales the history's part to the spread that the embeddings' part has by now."""
