@@ -11,6 +11,7 @@
     ├── ScoreError           a model gave scores that cannot be ranked
     ├── DivergedError        training ran away
     ├── StoreError           a model folder is damaged, foreign or too new
+    ├── WorkerError          another process that shares a fit was lost
     └── MissingExtraError    an optional dependency is not installed
 
 A message says the fact, the value and the remedy, on one line. The command line prints it and exits with 2; where the
@@ -75,6 +76,13 @@ class DivergedError(PurerecError, ArithmeticError):
 
 class StoreError(PurerecError):
     """A model folder is damaged, foreign, or of a newer format."""
+
+
+class WorkerError(PurerecError, RuntimeError):
+    """Another process that shares a fit was lost."""
+
+    exit_code = 1
+    """Not that of bad input: whoever started the processes may start them again"""
 
 
 class MissingExtraError(PurerecError, ImportError):

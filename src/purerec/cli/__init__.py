@@ -20,8 +20,9 @@ def main() -> None:
 def _ended() -> int:
     try:
         from purerec.cli.commands import run  # here: Ctrl-C may come while it is imported
+        from purerec.cli.workers import as_worker
 
-        code = run()
+        code = as_worker(run)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:

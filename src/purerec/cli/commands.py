@@ -22,7 +22,7 @@ from purerec.cli.reproduce import reproduce
 from purerec.cli.serve import serve
 from purerec.cli.tune import tune
 from purerec.cli.update import update
-from purerec.errors import PurerecError
+from purerec.errors import PurerecError, WorkerError
 from purerec.output import console
 from purerec.output.streams import INTERRUPTED, OutputError
 
@@ -58,7 +58,7 @@ def run() -> int:
         return 2
     except PurerecError as error:
         console.fail(error.at_command_line)
-        return 2
+        return WorkerError.exit_code if isinstance(error, WorkerError) else 2
     except console.Interrupted as stop:
         if str(stop):
             console.err.print(str(stop))

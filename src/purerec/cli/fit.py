@@ -22,6 +22,7 @@ from purerec.cli.options import (
     settings_of,
     told_settings,
 )
+from purerec.cli.workers import is_worker, start_workers, was_restarted
 from purerec.errors import ConfigError, counted
 from purerec.output import console
 
@@ -57,6 +58,9 @@ def fit(
         ),
     ] = None,
     metrics: MetricsOpt = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="Processes that share the fit (gmf, pugmf and pure).")
+    ] = None,
     holding_out: HoldingOut = HoldingOut(),
     json: JsonOpt = None,
     reading: ReadingWithTitles = ReadingWithTitles(),
@@ -69,7 +73,12 @@ def fit(
       purerec fit clicks.csv --model pure --early-stopping --metric NDCG@20 --out model
       purerec fit clicks.csv --model pure --out model --resume
       purerec fit clicks.csv --model my_model:MyModel --out model
+      purerec fit clicks --model pure --workers 4 --out model
     """
+    if workers is not None:
+        check_shared(model)
+        if not is_worker():
+            raise typer.Exit(start_workers(workers))
     from purerec.evaluation.choosing import check_choice
     from purerec.evaluation.protocols import evaluate
     from purerec.experiments.run import check_epochs, fit_with_early_stopping
@@ -100,7 +109,7 @@ def fit(
         progress=console.progress(),
         callbacks=epoch_lines(),
         checkpoint=checkpoint,
-        resume=resume,
+        resume=resume or was_restarted(),
         time_limit_s=time_limit,
         log=log,
         tensorboard=tensorboard,
@@ -136,6 +145,11 @@ def fit(
     own = imports_of(recommender)
     ask = command("recommend", folder, "--user", recommender.users[0], *own)
     console.note(f"next: {ask}   or   {command('serve', folder, *own)}")
+
+
+def check_shared(model: str) -> None:
+    if model not in ("gmf", "pugmf", "pure"):
+        raise ConfigError(f"{model} is fitted by one process; --workers is for gmf, pugmf and pure")
 
 
 def _check_metrics(metrics: str | None, metric: str | None, *, split: str | None, early_stopping: bool) -> None:

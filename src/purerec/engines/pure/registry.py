@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
+from purerec.engines.distributed.group import current
 from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError
@@ -59,9 +60,19 @@ def new_engine(
 ) -> Engine:
     """An engine that is ready to train on the positives of `source`.
 
-    `params`, by the names of `Engine.parameters`, take the place of some or all of the random start.
+    `params`, by the names of `Engine.parameters`, take the place of some or all of the random start. Where several
+    processes share their fits (`distributed.group.sharing_with`), the engine is theirs.
     """
-    entry = ENGINES[chosen_engine(choice, settings.scorer, scorer_module)]
+    name, group = chosen_engine(choice, settings.scorer, scorer_module), current()
+    if group is not None:
+        if name != "cpu":
+            raise ConfigError(
+                f"several workers share the engine cpu, not {name}; leave out the engine and the network"
+            )
+        from purerec.engines.distributed.engine import DistributedEngine
+
+        return DistributedEngine(source, settings, seed=seed, params=params, group=group, n_shards=group.shards)
+    entry = ENGINES[name]
     options = {} if scorer_module is None else {"scorer_module": scorer_module}
     engine: Engine = getattr(import_module(entry.module), entry.cls)(
         source, settings, seed=seed, params=params, **options

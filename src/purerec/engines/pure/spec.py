@@ -99,9 +99,26 @@ class GameSettings:
         return self.dim if self.item_dim is None else self.item_dim
 
     @property
+    def generators_of(self) -> tuple[str, ...]:
+        """The sides that are invented."""
+        return tuple(side for side in ("item", "user") if self.generators in (side, "both"))
+
+    @property
     def logistic(self) -> LogisticRisk:
         """The weights of the risk."""
         return LogisticRisk.of(self.risk, self.prior, self.observed)
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """What an engine has to know if its users and items are a part of a larger game; see `engines.distributed`."""
+
+    asked: I32
+    """(n,) the user of each positive of these users, whichever part its item is in: unlabeled pairs are drawn for
+    them alike, so that the pairs of all parts together are those of the whole game."""
+    weight: float
+    """What the unlabeled part of the risk is multiplied by: the share of the unlabeled pairs that are drawn from this
+    part, over the share of positives in it."""
 
 
 @dataclass(frozen=True)

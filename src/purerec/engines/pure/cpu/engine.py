@@ -17,19 +17,16 @@ from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoc
 from purerec.engines.pure.cpu.kernels import Side, Work
 from purerec.engines.pure.cpu.memory import Memory, padded, parameter_shapes
 from purerec.engines.pure.cpu.rules import check_settings, rules_of
+from purerec.engines.pure.cpu.state import COUNTERS, pack_state, stream_keys, unpack_state
 from purerec.engines.pure.cpu.team import Team, run_both, two_teams
-from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, initial_parameters
+from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, Stratum, initial_parameters
 from purerec.engines.source import DataSource
-from purerec.errors import ConfigError, DataError, DivergedError, StoreError
+from purerec.errors import ConfigError, DataError, DivergedError
 from purerec.jit.counter_rng import splitmix64
-from purerec.rng import key64
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.types import F64, I32
 
 _UNLABELED = {"per_user": epochs.PER_USER, "global": epochs.GLOBAL, "popularity": epochs.POPULARITY}
-_COUNTERS = ("steps", "generator_steps", "epochs", "generator_epochs")
-_STREAMS = ("shuffle", "draw", "item noise", "user noise")
-_PARTS = ("", "/m", "/v")
 _MORE_STREAMS = np.uint64(0x5DEECE66D5DEECE6)
 _WORTH_TWO = 1 << 17
 """Numbers in the embeddings of a batch from which on a second thread pays: 2,048 pairs of 64."""
@@ -39,7 +36,8 @@ class CpuEngine:
     """Trains on one core or two, with sampling and generators fused into the steps. See `spec.Engine`.
 
     `params`, unpadded, take the place of some or all of the random start. `threads` is 1, 2 or None: two where they
-    pay; the parameters do not depend on it. `memory_mb` bounds the bitmap of observed pairs.
+    pay; the parameters do not depend on it. `memory_mb` bounds the bitmap of observed pairs. A part of a larger game
+    has a `stratum`, and may share its `memory`, parameters included, with other parts.
     """
 
     def __init__(
@@ -51,6 +49,8 @@ class CpuEngine:
         params: Params | None = None,
         threads: Literal[1, 2] | None = None,
         memory_mb: float = 256.0,
+        stratum: Stratum | None = None,
+        memory: Memory | None = None,
     ) -> None:
         check_settings(settings, threads)
         self.settings, self._threads = settings, threads
@@ -69,9 +69,13 @@ class CpuEngine:
         self._can_share = settings.scorer != "bilinear" and bool(degree.max() < n_items)
         self._weights = {"user": degree, "item": tables.weight}
         self._pairs = np.empty(tables.indices.size, np.uint64)
-        self._keys = np.array([key64(seed, f"cpu {name}") for name in _STREAMS])
-        self._counters = dict.fromkeys(_COUNTERS, 0)
+        self._keys = stream_keys(seed)
+        self._counters = dict.fromkeys(COUNTERS, 0)
         self._rules = rules_of(settings)
+        self._asked = None
+        if stratum is not None:
+            self._asked = stratum.asked
+            self._rules = self._rules._replace(unlabeled=self._rules.unlabeled * stratum.weight)
 
         self._shapes = parameter_shapes(tables.n_users, n_items, settings)
         for name, value in (params or {}).items():
@@ -79,13 +83,19 @@ class CpuEngine:
                 raise ConfigError(
                     f"parameter {name} of shape {np.shape(value)} does not fit; there are {self._shapes}"
                 )
-        self._memory = Memory(tables.n_users, n_items, settings)
-        self._memory.write(0, initial_parameters(tables.n_users, n_items, settings, seed) | (params or {}))
+        if memory is None:
+            memory = Memory(tables.n_users, n_items, settings)
+            memory.write(0, initial_parameters(tables.n_users, n_items, settings, seed) | (params or {}))
+        self._memory = memory
 
     # --- Epochs
 
     def train_discriminator(self, *, learning_rate: float, use_fakes: bool = True) -> EpochStats:
         """One epoch over all positives."""
+        return stats_of(self.discriminator_sums(learning_rate=learning_rate, use_fakes=use_fakes))
+
+    def discriminator_sums(self, *, learning_rate: float, use_fakes: bool = True) -> F64:
+        """The same epoch, as (N_SUMS,) sums that can be added to those of other parts."""
         s, memory = self.settings, self._memory
         if s.unlabeled_per_epoch < 1:
             raise ConfigError("unlabeled_per_epoch is 0; give the number of unlabeled pairs of an epoch")
@@ -105,6 +115,7 @@ class CpuEngine:
                 memory.sides.get("user"),
                 choice,
                 team,
+                self._asked,
                 _UNLABELED[s.unlabeled],
                 s.batch_size,
                 s.unlabeled_per_epoch,
@@ -127,10 +138,14 @@ class CpuEngine:
             epoch(memory.work, memory.choice, None, sums)
         self._counters["steps"] += int(sums[epochs.N_STEPS])
         self._counters["epochs"] += 1
-        return _stats(sums)
+        return sums
 
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
         """This many generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
+        return stats_of(self.generator_sums(learning_rate=learning_rate, steps=steps))
+
+    def generator_sums(self, *, learning_rate: float, steps: int) -> F64:
+        """The same steps, as (N_SUMS,) sums."""
         self._need_generators()
         s, memory = self.settings, self._memory
         memory.make_room(s.batch_size, 0, s.batch_size)
@@ -165,7 +180,11 @@ class CpuEngine:
             epoch(memory.work, item_side, user_side, sums)
         self._counters["generator_steps"] += int(sums[epochs.N_STEPS])
         self._counters["generator_epochs"] += 1
-        return _stats(sums)
+        return sums
+
+    def set_counters(self, **counters: int) -> None:
+        """Go on as if so many epochs and steps had been taken, on which random draws and Adam depend."""
+        self._counters |= counters
 
     def _use_two(self, pays: bool) -> bool:
         return self._threads == 2 or (self._threads is None and pays and _cores() > 1)
@@ -243,27 +262,11 @@ class CpuEngine:
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """Parameters by name, `name/m` and `name/v` for Adam's moments, counters and the keys of randomness."""
-        state: dict[str, npt.NDArray[np.generic]] = {"keys": self._keys.copy()}
-        for part, suffix in enumerate(_PARTS):
-            state |= {f"{name}{suffix}": value for name, value in self._memory.read(part).items()}
-        return state | {f"counter/{name}": np.array(n, np.int64) for name, n in self._counters.items()}
+        return pack_state(self._memory, self._counters, self._keys)
 
     def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
         """Go on from `state`, to the same bits."""
-        expected = {f"{name}{suffix}": shape for name, shape in self._shapes.items() for suffix in _PARTS}
-        expected |= {f"counter/{name}": () for name in _COUNTERS} | {"keys": self._keys.shape}
-        for name, shape in expected.items():
-            if name not in state:
-                raise StoreError(f"the engine's state has no {name!r}; it was written with other settings")
-            if np.shape(state[name]) != shape:
-                raise StoreError(f"{name} has shape {np.shape(state[name])} in the state, but {shape} is needed")
-        if odd := set(state) - set(expected):
-            raise StoreError(f"the engine's state holds {min(odd)!r}, which these settings do not have")
-        for part, suffix in enumerate(_PARTS):
-            values = {name: np.asarray(state[f"{name}{suffix}"], np.float32) for name in self._shapes}
-            self._memory.write(part, values)
-        self._counters = {name: int(np.asarray(state[f"counter/{name}"], np.int64)) for name in _COUNTERS}
-        self._keys = np.array(state["keys"], np.uint64)
+        self._counters, self._keys = unpack_state(state, self._memory)
 
     # --- What a call looks at
 
@@ -288,8 +291,8 @@ class CpuEngine:
 
     def _epoch_keys(self, number: int) -> npt.NDArray[np.uint64]:
         keys = [splitmix64(key, np.uint64(number)) for key in self._keys]
-        # Of candidates and of the choice among them; derived, since a checkpoint holds as many keys as streams.
-        more = [splitmix64(keys[epochs.DRAW] ^ _MORE_STREAMS, np.uint64(n)) for n in range(2)]
+        # Of candidates, of the choice among them, and of users; derived, since a checkpoint has one for each stream.
+        more = [splitmix64(keys[epochs.DRAW] ^ _MORE_STREAMS, np.uint64(n)) for n in range(3)]
         return np.array(keys + more, np.uint64)
 
     def _need_generators(self) -> None:
@@ -322,7 +325,7 @@ def _cores() -> int:
     return int(config.NUMBA_NUM_THREADS)
 
 
-def _stats(sums: npt.NDArray[np.float64]) -> EpochStats:
+def stats_of(sums: npt.NDArray[np.float64]) -> EpochStats:
     def mean(total: int, count: int) -> float:
         return float(sums[total] / sums[count]) if sums[count] else float("nan")
 

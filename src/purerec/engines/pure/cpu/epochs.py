@@ -26,7 +26,7 @@ PER_USER, GLOBAL, POPULARITY = 0, 1, 2
 LOSS, PENALTY, D_POSITIVE, D_UNLABELED, D_FAKE, NORM, N_STEPS, N_POSITIVE, N_UNLABELED, N_FAKES = range(10)
 """Places in the array of an epoch's sums."""
 N_SUMS = 10
-SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE, CANDIDATES, CHOICE = range(6)
+SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE, CANDIDATES, CHOICE, ASKED = range(7)
 """Places in the array of an epoch's keys."""
 
 
@@ -60,6 +60,7 @@ def discriminator_epoch(
     user_side: Side | None,
     choice: Choice | None,
     team: Team | None,
+    asked: I32 | None,
     how: Scalar,
     batch_size: Scalar,
     n_unlabeled: Scalar,
@@ -72,6 +73,7 @@ def discriminator_epoch(
     """One epoch over all positives; adds to `sums`. A fake ratio of 0 leaves the generators out.
 
     With a team, two threads make this call, each with `sums` of its own, and no user may have touched every item.
+    `asked` are users for whom unlabeled pairs are drawn, at random; None: those of the batch's positives in turn.
     """
     sees_users = sees_items = True
     if team is not None:
@@ -95,7 +97,11 @@ def discriminator_epoch(
         start, end = np.int64(0), n_unl  # of the unlabeled pairs that this thread draws
         if team is not None:
             start, end = (start, n_unl // 2) if sees_users else (n_unl // 2, n_unl)
-        if how != GLOBAL:
+        if asked is not None:
+            for k in range(start, end):
+                x = splitmix64(keys[ASKED], np.uint64(drawn + k))
+                w.users[unl + k] = asked[np.int64(mulhi(x, np.uint64(asked.size)))]
+        elif how != GLOBAL:
             for again in range(0, n_unl, n_pos):  # the positives' users, over and over
                 for k in range(max(start - again, np.int64(0)), min(n_pos, end - again)):
                     w.users[unl + again + k] = np.int32(pairs[first + k] >> USER_SHIFT)

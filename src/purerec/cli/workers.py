@@ -1,0 +1,110 @@
+"""Commands whose fits are shared by several processes.
+
+`--workers 4` starts them on this machine; `torchrun -m purerec ...` does it on many, and so do Ray and Spark. Each of
+them runs the same command: the first does what a single process would do, and the others help it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from purerec.errors import ConfigError, MissingExtraError, PurerecError, WorkerError
+from purerec.output import console
+from purerec.output.streams import INTERRUPTED
+
+_EXIT_CODE = "PUREREC_EXIT_CODE"
+"""The file in which the first worker leaves its exit code: an error in the input is no reason to start again"""
+_RESTARTS = 3
+_MOST = 1024
+_ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+"""One core for each process"""
+
+
+def is_worker() -> bool:
+    """Whether this process was started as one of several."""
+    return "TORCHELASTIC_RUN_ID" in os.environ and "RANK" in os.environ
+
+
+def was_restarted() -> bool:
+    """Whether a worker died, and all of them were started again."""
+    return is_worker() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+
+
+def as_worker(run: Callable[[], int]) -> int:
+    """Run a command: alone, as the first of several processes, or to help the first."""
+    if not is_worker():
+        return run()
+    from purerec.engines.distributed.engine import serve
+    from purerec.engines.distributed.group import connect, sharing_with
+
+    is_first = os.environ["RANK"] == "0"
+    if not is_first:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first one saves what was done, and tells when to end
+    try:
+        group = connect()
+        if not is_first:
+            serve(group)
+            return 0
+        with sharing_with(group):
+            code = run()
+        if code != WorkerError.exit_code:
+            group.tell({"do": "end"})
+            group.close()
+    except PurerecError as error:
+        if is_first:
+            console.fail(error.at_command_line)
+        code = WorkerError.exit_code if isinstance(error, WorkerError) else 2
+    if is_first and (place := os.environ.get(_EXIT_CODE)) and code in (0, 2, INTERRUPTED):
+        Path(place).write_text(str(code))
+        return 0
+    return code
+
+
+def start_workers(n: int) -> int:
+    """Run this command in so many processes on this machine; its exit code."""
+    if not 1 <= n <= _MOST:
+        raise ConfigError(f"--workers must be from 1 to {_MOST}, not {n}")
+    try:
+        from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+        from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    except ImportError:
+        raise MissingExtraError("torch", "torch", purpose="fitting with several workers") from None
+    logging.disable(logging.CRITICAL)  # torchrun's own account of what a worker has told already
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first worker saves what was done
+    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGTERM"
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "code")
+        os.environ |= {
+            **{name: os.environ.get(name, value) for name, value in _ALONE.items()},
+            _EXIT_CODE: str(place),
+        }
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=n,
+            run_id=f"purerec-{os.getpid()}",
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            max_restarts=_RESTARTS,
+            monitor_interval=0.2,
+            start_method="spawn",
+        )
+        try:
+            elastic_launch(config, sys.executable)("-m", "purerec", *sys.argv[1:])
+        except ChildFailedError as error:
+            rank, failure = error.get_first_failure()
+            died = f"signal {-failure.exitcode}" if failure.exitcode < 0 else f"exit code {failure.exitcode}"
+            raise WorkerError(
+                f"worker {rank} of {n} ended with {died}, after {_RESTARTS} new starts; free memory or use fewer "
+                "workers, and run the command again with --resume"
+            ) from None
+        with suppress(OSError, ValueError):
+            return int(place.read_text())
+        return 1

@@ -1,0 +1,208 @@
+"""The shards of one process. Every method is called by all processes at once, with the same arguments."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from purerec.data.interactions import Csr
+from purerec.engines.distributed.group import Arrays, Group
+from purerec.engines.distributed.schedule import Schedule, make_schedule, shard_of_users
+from purerec.engines.distributed.shard import Block, Shard, Whole
+from purerec.engines.pure.cpu.epochs import N_SUMS
+from purerec.engines.pure.spec import GameSettings
+from purerec.types import F32, F64
+
+_TAGS = 8
+"""Arrays that may be under way for one shard or block at a time"""
+USER, USER_BIAS, ITEM, ITEM_BIAS = range(4)
+Rows = dict[int, Arrays]
+"""Which of the four above, and its memory"""
+
+
+class Crew:
+    """What one process does of a fit."""
+
+    def __init__(self, group: Group, whole: Whole, shards: list[Shard]) -> None:
+        self.group, self.whole, self.schedule = group, whole, whole.schedule
+        self.shards = {shard.number: shard for shard in shards}
+        self.blocks = {shard.number: shard.start() for shard in shards}  # by the shard that has it
+        self.seconds = {"compute": 0.0, "exchange": 0.0}
+
+    # ------------------------------------------------------------------ training
+
+    def discriminator(self, *, learning_rate: float, use_fakes: bool, epoch: int) -> F64:
+        """One epoch; (N_SUMS,) sums over all shards and blocks, added in an order that no worker changes."""
+        n = self.schedule.n_shards
+        sums = np.zeros((n, n, N_SUMS))
+        for turn in range(n):
+            began = time.perf_counter()
+            for number, shard in self.shards.items():
+                found = shard.train(self.blocks[number], epoch, turn, learning_rate, use_fakes)
+                if found is not None:
+                    sums[turn, number] = found
+            self.seconds["compute"] += time.perf_counter() - began
+            self._rotate(turn)
+        self.group.add_up(sums)
+        total: F64 = np.add.reduce(sums.reshape(-1, N_SUMS), axis=0)
+        return total
+
+    def generators(self, *, learning_rate: float, steps: int, steps_before: int, epoch: int) -> F64:
+        """Steps of the one pair of generators, by another shard in each round; then all shards have them."""
+        number = epoch % self.schedule.n_shards
+        sums = np.zeros(N_SUMS)
+        if number in self.shards:
+            shard = self.shards[number]
+            found = shard.train_generators(self.blocks[number], learning_rate, steps, steps_before, epoch)
+            sums = sums if found is None else found
+        self.group.add_up(sums)
+        self.share_generators(number)
+        return sums
+
+    def share_generators(self, number: int) -> None:
+        """All shards get the generators of one."""
+        for side in sorted(self.whole.settings.generators_of):
+            own = [shard.memory.sides[side].theta for shard in self.shards.values()]
+            theta = self.shards[number].memory.sides[side].theta if number in self.shards else own[0]
+            self.group.spread(theta, self.schedule.worker_of(number))
+            for other in own:
+                other[:] = theta
+
+    def norms(self) -> F64:
+        """(2,) the sums of the lengths of all users' and items' vectors."""
+        found = np.zeros((self.schedule.n_shards, 2))
+        for number, shard in self.shards.items():
+            found[number] = shard.norm_sums(self.blocks[number])
+        self.group.add_up(found)
+        total: F64 = np.add.reduce(found, axis=0)
+        return total
+
+    def _rotate(self, turn: int) -> None:
+        """Every block goes on to the shard before the one that has it."""
+        began, schedule, mine = time.perf_counter(), self.schedule, self.group.rank
+        out: list[tuple[int, int, Arrays]] = []
+        into: list[tuple[int, int, Arrays]] = []
+        after: dict[int, Block] = {}
+        for number in self.shards:
+            before, behind = (number - 1) % schedule.n_shards, (number + 1) % schedule.n_shards
+            if schedule.worker_of(before) != mine:
+                tag = _TAGS * schedule.block_at(number, turn)
+                block = self.blocks[number]
+                out += [(schedule.worker_of(before), tag + n, a) for n, a in enumerate((block.item, block.item_bias))]
+            if schedule.worker_of(behind) == mine:
+                after[number] = self.blocks[behind]
+            else:
+                coming = schedule.block_at(number, turn + 1)
+                block = Block.empty(len(schedule.block(coming)), self.whole.settings)
+                into += [
+                    (schedule.worker_of(behind), _TAGS * coming + n, a)
+                    for n, a in enumerate((block.item, block.item_bias))
+                ]
+                after[number] = block
+        self.group.exchange(out, into)
+        self.blocks = after
+        self.seconds["exchange"] += time.perf_counter() - began
+
+    # ------------------------------------------------------------------ parameters
+
+    def rows(self, number: int) -> Rows:
+        """The memory of a shard that is here: of its users, and of the block that it has between epochs."""
+        model, block = self.shards[number].memory.model, self.blocks[number]
+        return {USER: model.user, USER_BIAS: model.user_bias, ITEM: block.item, ITEM_BIAS: block.item_bias}
+
+    def collect(self, number: int, sizes: dict[int, int]) -> Rows | None:
+        """The rows of a shard, in the first process; None elsewhere."""
+        return self._move(number, sizes, to_first=True)
+
+    def deliver(self, number: int, sizes: dict[int, int], given: Rows | None) -> None:
+        """The other way round."""
+        found = self._move(number, sizes, to_first=False, given=given)
+        if found is not None and number in self.shards:
+            for kind, array in self.rows(number).items():
+                array[:] = found[kind]
+
+    def _move(self, number: int, sizes: dict[int, int], *, to_first: bool, given: Rows | None = None) -> Rows | None:
+        worker, mine = self.schedule.worker_of(number), self.group.rank
+        if worker == 0:
+            here = self.rows(number) if to_first else given
+            return here if mine == 0 else None
+        if mine not in (0, worker):
+            return None
+        sends = (mine == worker) == to_first
+        if sends:
+            rows = self.rows(number) if to_first else given
+            assert rows is not None
+            other = 0 if to_first else worker
+            self.group.exchange([(other, _TAGS * number + kind, a) for kind, a in rows.items()], [])
+            return None
+        found: Rows = {kind: np.zeros(size, np.float32) for kind, size in sizes.items()}
+        other = worker if to_first else 0
+        self.group.exchange([], [(other, _TAGS * number + kind, a) for kind, a in found.items()])
+        return found
+
+    def set_generators(self, thetas: dict[str, F32]) -> None:
+        """In the first process: what all shards get by `share_generators(0)`."""
+        for side, theta in thetas.items():
+            self.shards[0].memory.sides[side].theta[:] = theta
+
+
+# ---------------------------------------------------------------------- beginning
+
+
+def lead(group: Group, positives: Csr, settings: GameSettings, seed: int, n_shards: int) -> Crew:
+    """In the first process, which has all positives and sends the others theirs."""
+    schedule = make_schedule(positives, n_shards, group.size)
+    group.tell(
+        {
+            "do": "begin",
+            "settings": asdict(settings),
+            "seed": seed,
+            "shape": positives.shape,
+            "positives": len(positives),
+            "shards": n_shards,
+            "starts": schedule.starts,
+        }
+    )
+    group.spread(schedule.item_order, 0)
+    whole = Whole(settings, seed, positives.shape[0], len(positives), schedule)
+    place = np.empty(positives.shape[1], np.int32)
+    place[schedule.item_order] = np.arange(positives.shape[1], dtype=np.int32)
+    shard_of, own = shard_of_users(positives.shape[0], n_shards), []
+    user_shard = shard_of[positives.users]
+    for number in range(n_shards):
+        users = np.flatnonzero(shard_of == number)
+        at = user_shard == number
+        part = Csr.of(
+            np.searchsorted(users, positives.users[at]),
+            place[positives.indices[at]],
+            (users.size, positives.shape[1]),
+        )
+        worker = schedule.worker_of(number)
+        if worker == 0:
+            own.append(Shard(number, users, part, whole))
+        else:
+            group.exchange([(worker, _TAGS * number, np.array([users.size, len(part)]))], [])
+            parts: tuple[Arrays, ...] = (users, part.indptr, part.indices)
+            group.exchange([(worker, _TAGS * number + n + 1, array.copy()) for n, array in enumerate(parts)], [])
+    return Crew(group, whole, own)
+
+
+def follow(group: Group, told: dict[str, Any]) -> Crew:
+    """In the other processes."""
+    n_users, n_items = told["shape"]
+    order = np.zeros(n_items, np.int64)
+    group.spread(order, 0)
+    schedule = Schedule(told["shards"], group.size, order, tuple(told["starts"]))
+    whole = Whole(GameSettings(**told["settings"]), told["seed"], n_users, told["positives"], schedule)
+    own = []
+    for number in schedule.shards_of(group.rank):
+        sizes = np.zeros(2, np.int64)
+        group.exchange([], [(0, _TAGS * number, sizes)])
+        users, indptr = np.zeros(sizes[0], np.int64), np.zeros(sizes[0] + 1, np.int64)
+        indices = np.zeros(sizes[1], np.int32)
+        group.exchange([], [(0, _TAGS * number + n + 1, a) for n, a in enumerate((users, indptr, indices))])
+        own.append(Shard(number, users, Csr(indptr, indices, (int(sizes[0]), n_items)), whole))
+    return Crew(group, whole, own)

@@ -1,0 +1,194 @@
+"""An engine like any other, whose work is shared by the processes of a group.
+
+The first process has it, and with it the model, the data and the checkpoints; the others `serve`. A model and its
+training need not know: `registry.new_engine` makes one of these where there is a group.
+
+The state is that of the cpu engine, so that a fit can go on with another number of workers, or with none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.engines.distributed.crew import ITEM, ITEM_BIAS, USER, USER_BIAS, Crew, Rows, follow, lead
+from purerec.engines.distributed.group import Group
+from purerec.engines.distributed.schedule import shard_of_users
+from purerec.engines.pure.cpu.engine import stats_of
+from purerec.engines.pure.cpu.epochs import N_STEPS
+from purerec.engines.pure.cpu.memory import Memory
+from purerec.engines.pure.cpu.state import COUNTERS, pack_state, stream_keys, unpack_state
+from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params
+from purerec.engines.source import DataSource
+from purerec.errors import ConfigError
+
+_SIDES = {"user": (USER, USER_BIAS), "item": (ITEM, ITEM_BIAS)}
+
+
+class DistributedEngine:
+    """See `spec.Engine`. `n_shards`: as many as there are workers, if nobody says."""
+
+    def __init__(
+        self,
+        source: DataSource,
+        settings: GameSettings,
+        *,
+        seed: int,
+        group: Group,
+        params: Params | None = None,
+        n_shards: int | None = None,
+    ) -> None:
+        _check(settings)
+        self.settings, self._group, self._shape = settings, group, source.shape
+        n = n_shards or group.size
+        if n < group.size:
+            raise ConfigError(f"{group.size} workers cannot share {n} shards; use at least as many shards as workers")
+        if min(source.shape) < n:
+            raise ConfigError(f"{source.shape[0]} users and {source.shape[1]} items are too few for {n} workers")
+        # One bias of all pairs would have to be everywhere at once; those of users and items do the same.
+        self._crew = lead(group, source.positives(), replace(settings, train_bias=False), seed, n)
+        self._counters, self._keys = dict.fromkeys(COUNTERS, 0), stream_keys(seed)
+        if params:
+            self.restore({**self.state(), **params})
+
+    # ------------------------------------------------------------------ training
+
+    def train_discriminator(self, *, learning_rate: float, use_fakes: bool = True) -> EpochStats:
+        """One epoch over all positives."""
+        epoch = self._counters["epochs"]
+        fakes = use_fakes and self.settings.generators != "none"
+        sums = self._all("discriminator", learning_rate=float(learning_rate), use_fakes=fakes, epoch=epoch)
+        self._counters |= {"epochs": epoch + 1, "steps": self._crew.whole.steps_before(epoch + 1, 0)}
+        return stats_of(sums)
+
+    def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
+        """So many generator steps, divided by the number of shards: one shard takes them, in each call another."""
+        before, epoch = self._counters["generator_steps"], self._counters["generator_epochs"]
+        n = max(1, steps // self._crew.schedule.n_shards)
+        sums = self._all("generators", learning_rate=float(learning_rate), steps=n, steps_before=before, epoch=epoch)
+        self._counters |= {"generator_epochs": epoch + 1, "generator_steps": before + int(sums[N_STEPS])}
+        return stats_of(sums)
+
+    def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
+        raise ConfigError("single steps are not shared between workers; use engine='cpu'")
+
+    def step_generators(self, batch: Batch, *, learning_rate: float) -> float:
+        raise ConfigError("single steps are not shared between workers; use engine='cpu'")
+
+    def norms(self) -> dict[str, float]:
+        """user_norm and item_norm, and bias."""
+        user, item = self._all("norms")
+        bias = self._crew.shards[0].memory.model.bias[0]
+        return {"user_norm": user / self._shape[0], "item_norm": item / self._shape[1], "bias": float(bias)}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """What the first process has spent on computing, and on exchanging blocks (waiting included)."""
+        return dict(self._crew.seconds)
+
+    # ------------------------------------------------------------------ parameters
+
+    def parameters(self) -> Params:
+        """Copies of all, from wherever they are."""
+        return self._memory().read(0)
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """As the cpu engine's."""
+        return pack_state(self._memory(), self._counters, self._keys)
+
+    def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
+        memory = Memory(*self._shape, self.settings)
+        self._counters, self._keys = unpack_state(state, memory)
+        whole, schedule = memory.model, self._crew.schedule
+        self._group.tell({"do": "deliver"})
+        shard_of = shard_of_users(self._shape[0], schedule.n_shards)
+        for number in range(schedule.n_shards):
+            given: Rows = {}
+            for side, ids in (("user", np.flatnonzero(shard_of == number)), ("item", schedule.items(number))):
+                for kind, table in zip(
+                    _SIDES[side], (getattr(whole, side), getattr(whole, f"{side}_bias")), strict=True
+                ):
+                    n = self._shape[side == "item"]
+                    given[kind] = table.reshape(n, -1)[ids].ravel()
+            self._crew.deliver(number, {kind: array.size for kind, array in given.items()}, given)
+        self._crew.set_generators({side: theirs.theta for side, theirs in memory.sides.items()})
+        self._crew.share_generators(0)
+
+    def _memory(self) -> Memory:
+        """All parameters and moments in one process."""
+        memory, schedule = Memory(*self._shape, self.settings), self._crew.schedule
+        self._group.tell({"do": "collect"})
+        shard_of = shard_of_users(self._shape[0], schedule.n_shards)
+        for number in range(schedule.n_shards):
+            users = np.flatnonzero(shard_of == number)
+            rows = self._crew.collect(number, _sizes(memory, users.size, len(schedule.block(number))))
+            assert rows is not None, "the first process collects"
+            for side, ids in (("user", users), ("item", schedule.items(number))):
+                for kind, name in zip(_SIDES[side], (side, f"{side}_bias"), strict=True):
+                    table = getattr(memory.model, name).reshape(self._shape[side == "item"], -1)
+                    table[ids] = rows[kind].reshape(ids.size, -1)
+        first = self._crew.shards[0].memory
+        memory.model.bias[:] = first.model.bias
+        for side, theirs in memory.sides.items():
+            theirs.theta[:] = first.sides[side].theta
+        return memory
+
+    def _all(self, what: str, **arguments: Any) -> Any:
+        """Let all processes do the same."""
+        self._group.tell({"do": what, "with": arguments})
+        return getattr(self._crew, what)(**arguments)
+
+
+def serve(group: Group) -> None:
+    """What all processes but the first do until that ends."""
+    crew: Crew | None = None
+    while (told := group.hear())["do"] != "end":
+        if told["do"] == "begin":
+            crew = None  # before the next one needs the memory
+            crew = follow(group, told)
+            continue
+        assert crew is not None
+        if told["do"] in ("collect", "deliver"):
+            for number in range(crew.schedule.n_shards):
+                if number not in crew.shards:
+                    continue
+                sizes = {kind: array.size for kind, array in crew.rows(number).items()}
+                if told["do"] == "collect":
+                    crew.collect(number, sizes)
+                else:
+                    crew.deliver(number, sizes, None)
+            if told["do"] == "deliver":
+                crew.share_generators(0)
+            continue
+        getattr(crew, told["do"])(**told["with"])
+
+
+def _sizes(memory: Memory, n_users: int, n_items: int) -> dict[int, int]:
+    model = memory.model
+    return {
+        USER: model.user.size // memory.n_users * n_users,
+        USER_BIAS: model.user_bias.size // memory.n_users * n_users,
+        ITEM: model.item.size // memory.n_items * n_items,
+        ITEM_BIAS: model.item_bias.size // memory.n_items * n_items,
+    }
+
+
+def _check(s: GameSettings) -> None:
+    """What cannot be shared without changing what is learned."""
+    if s.scorer not in ("fm", "mf"):
+        raise ConfigError(
+            f"several workers cannot share the scorer {s.scorer!r}, which has weights of all pairs",
+            "use scorer='fm'",
+            command="use --set scorer=fm",
+        )
+    for name, value, only in (
+        ("unlabeled", s.unlabeled, ("per_user", "global")),
+        ("negatives", s.negatives, ("uniform",)),
+    ):
+        if value not in only:
+            raise ConfigError(
+                f"several workers cannot share {name}={value}, which looks at all items; use {name}={only[0]}"
+            )

@@ -1,0 +1,177 @@
+"""The processes of one fit, connected by torch.distributed (gloo).
+
+They are started by somebody else: torchrun, Ray or Spark. The first of them leads; the others do what it tells them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from purerec.errors import ConfigError, MissingExtraError, WorkerError
+
+TIMEOUT_S = 1800.0
+"""How long a process waits for another, if PUREREC_WORKER_TIMEOUT_S does not say"""
+
+Arrays = npt.NDArray[Any]
+
+
+class Group:
+    """One process without others; what `TorchGroup` does for several."""
+
+    rank, size = 0, 1
+    sent_bytes = 0
+    shards: int | None = None
+    """Shards of a fit; None: as many as there are processes"""
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """From the first process to all."""
+
+    def hear(self) -> dict[str, Any]:
+        raise NotImplementedError("there is nobody to hear from")
+
+    def exchange(self, out: list[tuple[int, int, Arrays]], into: list[tuple[int, int, Arrays]]) -> None:
+        """Send and receive arrays at once: the process it goes to or comes from, a tag, and the array."""
+
+    def add_up(self, array: Arrays) -> None:
+        """In place, the sum over all processes."""
+
+    def spread(self, array: Arrays, source: int) -> None:
+        """In place, what this array is in the process `source`."""
+
+    def close(self) -> None:
+        """Say goodbye."""
+
+
+class TorchGroup(Group):
+    """The processes of torch.distributed."""
+
+    def __init__(self) -> None:
+        import torch
+        import torch.distributed as dist
+
+        self._torch, self._dist = torch, dist
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        content = np.frombuffer(json.dumps(message).encode(), dtype=np.uint8).copy()
+        self.spread(np.array([content.size]), 0)
+        self.spread(content, 0)
+
+    def hear(self) -> dict[str, Any]:
+        size = np.zeros(1, np.int64)
+        self.spread(size, 0)
+        content = np.zeros(int(size[0]), np.uint8)
+        self.spread(content, 0)
+        found: dict[str, Any] = json.loads(content.tobytes())
+        return found
+
+    def exchange(self, out: list[tuple[int, int, Arrays]], into: list[tuple[int, int, Arrays]]) -> None:
+        with _losses():
+            self._exchange(out, into)
+
+    def _exchange(self, out: list[tuple[int, int, Arrays]], into: list[tuple[int, int, Arrays]]) -> None:
+        waiting = [self._dist.irecv(self._torch.from_numpy(a), src, tag=tag) for src, tag, a in into if a.size]
+        waiting += [self._dist.isend(self._torch.from_numpy(a), dst, tag=tag) for dst, tag, a in out if a.size]
+        for work in waiting:
+            assert work is not None
+            work.wait()
+        self.sent_bytes += sum(array.nbytes for _, _, array in out)
+
+    def add_up(self, array: Arrays) -> None:
+        with _losses():
+            self._dist.all_reduce(self._torch.from_numpy(array))
+
+    def spread(self, array: Arrays, source: int) -> None:
+        with _losses():
+            self._dist.broadcast(self._torch.from_numpy(array), source)
+
+    def close(self) -> None:
+        if self._dist.is_initialized():
+            self._dist.destroy_process_group()
+
+
+@contextmanager
+def _losses() -> Iterator[None]:
+    """What torch raises when another process is gone, or does not answer in time."""
+    try:
+        yield
+    except RuntimeError as error:
+        why = (str(error).strip().splitlines() or ["no answer"])[0]
+        raise WorkerError(
+            f"another worker was lost ({why[:160]}); the fit goes on from its last checkpoint when the workers are "
+            "started again, or with --resume"
+        ) from None
+
+
+def connect() -> Group:
+    """The group that this process was started in, by the environment variables of torchrun."""
+    try:
+        import torch.distributed as dist
+    except ImportError:
+        raise MissingExtraError("torch", "torch", purpose="fitting with several workers") from None
+    if not dist.is_initialized():
+        try:
+            rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+            host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        except (KeyError, ValueError) as error:
+            raise ConfigError(
+                f"this process was not started by torchrun, Ray or Spark ({error} is not set)"
+            ) from None
+        timeout = timedelta(seconds=float(os.environ.get("PUREREC_WORKER_TIMEOUT_S", TIMEOUT_S)))
+        agent_has_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        store = dist.TCPStore(  # type: ignore[attr-defined]
+            host, port, size, is_master=rank == 0 and not agent_has_store, timeout=timeout, wait_for_workers=False
+        )
+        # After a restart the keys of before are still in the store, and would connect nobody.
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        named = dist.PrefixStore(f"purerec/{attempt}", store)  # type: ignore[attr-defined]
+        dist.init_process_group("gloo", store=named, rank=rank, world_size=size, timeout=timeout)
+    group = TorchGroup()
+    _check_versions(group)
+    return group
+
+
+def _check_versions(group: TorchGroup) -> None:
+    """All processes must compute the same: an error in each of them that names the odd one."""
+    from purerec import __version__
+
+    own = f"purerec {__version__}, numpy {np.__version__}, {platform.machine()}"[:120]
+    table = np.zeros((group.size, 256), np.uint8)
+    line = f"{own}|{platform.node()}".encode()[:256]
+    table[group.rank, : len(line)] = np.frombuffer(line, np.uint8)
+    group.add_up(table)
+    said = [bytes(row).rstrip(b"\0").decode(errors="replace").rpartition("|") for row in table]
+    for rank, (versions, _, host) in enumerate(said):
+        if versions != said[0][0]:
+            raise ConfigError(
+                f"worker {rank} on {host} has {versions}, and worker 0 on {said[0][2]} has {said[0][0]}; install the "
+                "same versions on all machines"
+            )
+
+
+_current: Group | None = None
+
+
+def current() -> Group | None:
+    """The group that fits are shared with, if there is one."""
+    return _current
+
+
+@contextmanager
+def sharing_with(group: Group) -> Iterator[None]:
+    """Fits inside of the block are shared with this group."""
+    global _current
+    before, _current = _current, group
+    try:
+        yield
+    finally:
+        _current = before

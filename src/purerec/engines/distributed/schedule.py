@@ -1,0 +1,69 @@
+"""Which users make up a shard, which items a block, and which shard has which block when.
+
+There are as many blocks as shards. In turn t of an epoch shard p has block p + t, modulo their number. How many
+shards there are is a property of the fit; how many processes share them is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from purerec.data.interactions import Csr
+from purerec.types import I64
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Of one fit."""
+
+    n_shards: int
+    n_workers: int
+    item_order: I64
+    """(n_items,) the items, block by block"""
+    starts: tuple[int, ...]
+    """Where each block starts, and the number of items"""
+
+    def block(self, number: int) -> range:
+        return range(self.starts[number], self.starts[number + 1])
+
+    def items(self, number: int) -> I64:
+        """The items of a block."""
+        return self.item_order[self.starts[number] : self.starts[number + 1]]
+
+    def block_at(self, shard: int, turn: int) -> int:
+        return (shard + turn) % self.n_shards
+
+    def worker_of(self, shard: int) -> int:
+        """Neighbours are with the same worker, so that most blocks stay where they are."""
+        return shard * self.n_workers // self.n_shards
+
+    def shards_of(self, worker: int) -> list[int]:
+        return [shard for shard in range(self.n_shards) if self.worker_of(shard) == worker]
+
+    @property
+    def largest(self) -> int:
+        """Items of the largest block."""
+        return int(np.diff(self.starts).max())
+
+
+def shard_of_users(n_users: int, n_shards: int) -> I64:
+    """(n_users,) a shard for each user, by a hash of their index: about as many users in each."""
+    mixed = np.arange(n_users, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return ((mixed >> np.uint64(33)) % np.uint64(n_shards)).astype(np.int64)
+
+
+def deal_items(popularity: I64, n_blocks: int) -> tuple[I64, tuple[int, ...]]:
+    """Items dealt to blocks by popularity, forth and back: as many in each, and about as many positives."""
+    by_popularity = np.argsort(-popularity, kind="stable")
+    place = np.arange(by_popularity.size)
+    row, column = place // n_blocks, place % n_blocks
+    block = np.where(row % 2 == 0, column, n_blocks - 1 - column)
+    order = by_popularity[np.argsort(block, kind="stable")]
+    return order, (0, *np.cumsum(np.bincount(block, minlength=n_blocks)).tolist())
+
+
+def make_schedule(positives: Csr, n_shards: int, n_workers: int) -> Schedule:
+    order, starts = deal_items(positives.item_counts, n_shards)
+    return Schedule(n_shards, n_workers, order, starts)

@@ -1,0 +1,119 @@
+"""Some of the users: their rows and positives, and the kernels of the cpu engine on one block of items at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from purerec.data.interactions import Csr
+from purerec.engines.distributed.schedule import Schedule
+from purerec.engines.pure.cpu.engine import CpuEngine
+from purerec.engines.pure.cpu.memory import Memory, padded, zeros
+from purerec.engines.pure.spec import GameSettings, Stratum, initial_parameters
+from purerec.engines.source import MemorySource
+from purerec.rng import key64
+from purerec.types import F32, F64, I64
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of some items, with their moments, as the kernels have them."""
+
+    item: F32
+    item_bias: F32
+
+    @classmethod
+    def empty(cls, n_items: int, settings: GameSettings) -> Block:
+        return cls(zeros(n_items * 3 * padded(settings.dim_i)), zeros(n_items * 4 * (settings.scorer == "fm")))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a shard has to know of the game that it is a part of."""
+
+    settings: GameSettings
+    seed: int
+    n_users: int
+    n_positives: int
+    schedule: Schedule
+
+    def key(self, purpose: str) -> int:
+        return int(key64(self.seed, f"{purpose}, {self.schedule.n_shards} shards"))
+
+    def steps_before(self, epoch: int, turn: int) -> int:
+        """How many steps one process alone would have taken by then: what Adam's bias correction counts."""
+        done = epoch * self.schedule.n_shards + turn
+        return done * self.n_positives // (self.schedule.n_shards * self.settings.batch_size)
+
+
+class Shard:
+    """`positives` are of these users, numbered from 0, and of all items, numbered block by block."""
+
+    def __init__(self, number: int, users: I64, positives: Csr, whole: Whole) -> None:
+        self.number, self.users, self.whole = number, users, whole
+        self.memory = Memory(len(users), whole.schedule.largest, whole.settings)
+        self._strata = [self._stratum(positives, block) for block in range(whole.schedule.n_shards)]
+
+    def _stratum(self, positives: Csr, block: int) -> CpuEngine | None:
+        """The kernels on one block; None if nothing can be learned there."""
+        whole, items = self.whole, self.whole.schedule.block(block)
+        if not len(items) or not len(positives):
+            return None
+        source = MemorySource(positives).part(items=items)
+        counts, n = source.positives().counts, len(source.positives())
+        if not np.any((counts > 0) & (counts < len(items))):
+            return None
+        of_users, of_items = len(positives) / whole.n_positives, len(items) / positives.shape[1]
+        if whole.settings.unlabeled == "global":  # of all pairs alike, not of the users of positives
+            of_users = len(self.users) / whole.n_users
+        drawn = max(1, round(whole.settings.unlabeled_per_epoch * of_users * of_items))
+        weight = drawn / whole.settings.unlabeled_per_epoch / (n / whole.n_positives)
+        return CpuEngine(
+            source,
+            replace(whole.settings, unlabeled_per_epoch=drawn),
+            seed=whole.key(f"shard {self.number}, block {block}"),
+            threads=1,
+            stratum=Stratum(positives.users, weight),
+            memory=self.memory,
+        )
+
+    def start(self) -> Block:
+        """Random parameters; those of the items are of the block that this shard has first."""
+        whole, n = self.whole, len(self.whole.schedule.block(self.number))
+        block = Block.empty(n, whole.settings)
+        self._hold(block)
+        random = initial_parameters(len(self.users), n, whole.settings, whole.key(f"start of {self.number}"))
+        # There is one pair of generators, which all shards begin with.
+        shared = initial_parameters(1, 1, whole.settings, whole.seed)
+        self.memory.write(0, random | {name: value for name, value in shared.items() if "_gen." in name})
+        return block
+
+    def train(self, block: Block, epoch: int, turn: int, learning_rate: float, use_fakes: bool) -> F64 | None:
+        """One pass over the positives in a block; its sums."""
+        engine = self._strata[self.whole.schedule.block_at(self.number, turn)]
+        if engine is None:
+            return None
+        self._hold(block)
+        engine.set_counters(steps=self.whole.steps_before(epoch, turn), epochs=epoch)
+        return engine.discriminator_sums(learning_rate=learning_rate, use_fakes=use_fakes)
+
+    def train_generators(
+        self, block: Block, learning_rate: float, steps: int, steps_before: int, epoch: int
+    ) -> F64 | None:
+        engine = self._strata[self.number]
+        if engine is None:
+            return None
+        self._hold(block)
+        engine.set_counters(generator_steps=steps_before, generator_epochs=epoch)
+        return engine.generator_sums(learning_rate=learning_rate, steps=steps)
+
+    def norm_sums(self, block: Block) -> tuple[float, float]:
+        """The sums of the lengths of its users' vectors, and of the vectors of the items in a block."""
+        self._hold(block)
+        views = self.memory.views(0)
+        user, item = (float(np.linalg.norm(views[side], axis=1).sum(dtype=np.float64)) for side in ("user", "item"))
+        return user, item
+
+    def _hold(self, block: Block) -> None:
+        self.memory.model = self.memory.model._replace(item=block.item, item_bias=block.item_bias)

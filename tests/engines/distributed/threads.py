@@ -1,0 +1,70 @@
+"""A group of threads in place of processes: the same calls, without the start of any process."""
+
+from __future__ import annotations
+
+import copy
+import queue
+import threading
+
+import numpy as np
+
+from purerec.engines.distributed.engine import DistributedEngine, serve
+from purerec.engines.distributed.group import Group
+
+
+class ThreadGroup(Group):
+    def __init__(self, rank, size, shared):
+        self.rank, self.size, self._shared = rank, size, shared
+
+    @classmethod
+    def make(cls, size):
+        shared = {
+            "barrier": threading.Barrier(size, timeout=60),
+            "box": [None] * size,
+            "mail": {(a, b): {} for a in range(size) for b in range(size)},
+            "lock": threading.Lock(),
+        }
+        return [cls(rank, size, shared) for rank in range(size)]
+
+    def _all(self, mine):
+        self._shared["box"][self.rank] = copy.deepcopy(mine)
+        self._shared["barrier"].wait()
+        found = list(self._shared["box"])
+        self._shared["barrier"].wait()
+        return found
+
+    def tell(self, message):
+        self._all(message)
+
+    def hear(self):
+        return self._all(None)[0]
+
+    def _queue(self, sender, receiver, tag):
+        with self._shared["lock"]:
+            return self._shared["mail"][sender, receiver].setdefault(tag, queue.Queue())
+
+    def exchange(self, out, into):
+        for to, tag, array in out:
+            self._queue(self.rank, to, tag).put(np.array(array))
+        for sender, tag, array in into:
+            array[:] = self._queue(sender, self.rank, tag).get(timeout=60)
+
+    def add_up(self, array):
+        array[:] = np.sum(self._all(array), axis=0)
+
+    def spread(self, array, source):
+        array[:] = self._all(array)[source]
+
+
+def with_workers(n_workers, n_shards, source, settings, use, seed=0):
+    """What `use` makes of an engine of so many workers."""
+    first, *others = ThreadGroup.make(n_workers)
+    threads = [threading.Thread(target=serve, args=(group,), daemon=True) for group in others]
+    for thread in threads:
+        thread.start()
+    engine = DistributedEngine(source, settings, seed=seed, group=first, n_shards=n_shards)
+    found = use(engine)
+    first.tell({"do": "end"})
+    for thread in threads:
+        thread.join(timeout=60)
+    return found
