@@ -2,6 +2,7 @@
 
     source      where an engine gets its positives from: all of them, or those of one worker
     pure/       the game of PURE, PU-GMF and GMF: `spec` says what it means, `cpu` and `torch` play it
+    distributed/    the same game by several processes
     closed_form/    weights between items without training: EASE's, and the history's part of PURE
     foldin/     the vector of a person who was not in training
     bpr, irgan, graphgan, cfgan, multvae    kernels and networks of single methods

@@ -1,0 +1,93 @@
+"""`purerec fit --workers`: the same model as one process makes of the same shards, whatever happens to workers."""
+
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+import purerec as pr
+from cli.conftest import refused
+from conftest import PUREREC, need
+from purerec.engines.distributed.group import Group, sharing_with
+from purerec.storage import read_folder
+
+pytestmark = pytest.mark.slow
+WORKERS = 2
+
+
+def alone(clicks, folder, model, **settings):
+    """The same fit, with as many shards, in this process."""
+    group = Group()
+    group.shards = WORKERS
+    with sharing_with(group):
+        pr.make_model(model, **settings).fit(pr.read(clicks), seed=0).save(folder)
+    return tensors(folder)
+
+
+def tensors(folder):
+    return read_folder(folder, kind="model").tensors
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        if "history" in name:  # made by BLAS, whose last digits depend on its number of threads
+            np.testing.assert_allclose(one[name], other[name], rtol=1e-4, atol=1e-6)
+        else:
+            assert np.array_equal(one[name], other[name]), name
+
+
+def start(*args):
+    words = [str(arg) for arg in ("fit", *args, "--workers", WORKERS)]
+    return subprocess.Popen([*PUREREC, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_workers_fit_what_one_process_fits(clicks, tmp_path):
+    need("torch")
+    out = tmp_path / "model"
+    running = start(
+        clicks, "--model", "pure", "--set", "epochs=4", "--set", "pretrain_epochs=2", "--set", "dim=4", "--out", out
+    )
+    said, trouble = running.communicate(timeout=300)
+    assert running.returncode == 0, trouble
+    assert "pure fitted on" in said
+    assert_same(tensors(out), alone(clicks, tmp_path / "alone", "pure", epochs=4, pretrain_epochs=2, dim=4))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "model"]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_worker_changes_nothing(clicks, tmp_path, rank):
+    need("torch")
+    out, epochs = tmp_path / "model", 300
+    running = start(clicks, "--model", "pugmf", "--set", f"epochs={epochs}", "--set", "dim=4", "--out", out)
+    wait_for(tmp_path / "model.checkpoint", running)
+    os.kill(worker(running.pid, rank), signal.SIGKILL)
+    _, trouble = running.communicate(timeout=300)
+    assert running.returncode == 0, trouble
+    assert "Traceback" not in trouble
+    assert_same(tensors(out), alone(clicks, tmp_path / "alone", "pugmf", epochs=epochs, dim=4))
+    assert not (tmp_path / "model.checkpoint").exists()
+
+
+def wait_for(path, process):
+    end = time.monotonic() + 300
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def worker(pid, rank):
+    for child in psutil.Process(pid).children(recursive=True):
+        if child.environ().get("RANK") == str(rank):
+            return child.pid
+    raise AssertionError(f"there is no worker {rank}")
+
+
+def test_wrong_use(command, clicks):
+    refused(command("fit", clicks, "--model", "ease", "--workers", 2, "--out", "m"), "ease is fitted by one process")
+    refused(command("fit", clicks, "--model", "pugmf", "--workers", 0, "--out", "m"), "--workers must be from 1")
