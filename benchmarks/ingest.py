@@ -56,7 +56,7 @@ db.sql(f'''copy (select users.user, items.item, rating, timestamp, user_id % {pa
     to '{out}' (format parquet, partition_by (part))''')
 rows, users, items = db.sql(
     "select (select count(*) from log), (select count(*) from users), (select count(*) from items)"
-).fetchone()
+).fetchall()[0]
 """,
 }
 FRAME = """
