@@ -288,6 +288,36 @@ def sparse() -> str:
     return on_validation("sparse")
 
 
+@table
+def softmax() -> str:
+    found = result("softmax")["rows"]
+    metrics = ["P@5", "NDCG@10", "MAP", "Recall@20"]
+    rows = [
+        [name, *(short(row["metrics"][m]) for m in metrics), f"{row['gain']:+.1%} ± {row['gain_error']:.1%}"]
+        for name, row in found.items()
+    ]
+    return markdown(["", *metrics, "gain over PU, C = 8"], rows)
+
+
+@table
+def softmax_gowalla() -> str:
+    found = result("softmax-gowalla")["rows"]
+    metrics = ["Recall@20", "NDCG@20", "MRR"]
+    return markdown(["", *metrics], [[n, *(short(row["metrics"][m]) for m in metrics)] for n, row in found.items()])
+
+
+@table
+def prior_estimation() -> str:
+    """What each estimate of the class prior says, where the prior is known."""
+    rows = []
+    for row in result("prior-estimation")["rows"]:
+        found, spread = row["estimates"], row["spread"]
+        cells = [f"{found[what]:.3f} ± {spread[what]:.3f}" for what in found if what != "observed"]
+        rows.append([row["world"], f"{row['prior']:g}", f"{found['observed']:.3f}", *cells])
+    heads = ["world", "true prior", "observed", "`best_bin`", "`elkan_noto`", "`best_bin` of the true relevance"]
+    return markdown(heads, rows)
+
+
 def on_validation(name: str) -> str:
     found = result(name)
     metrics = ["P@5", "NDCG@10", "MAP", "MRR"]

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -19,6 +20,10 @@ from purerec.data.interactions import Interactions
 from purerec.errors import FetchError
 
 ROOT = Path(__file__).parents[1]
+
+# On a busy machine any example may take long, which says nothing about the code.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 def lacking(what: str) -> NoReturn:

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from purerec.storage.splits import load_split as load_split
     from purerec.storage.splits import save_split as save_split
     from purerec.training.run import Run as Run
+    from purerec.tuning.prior import estimate_prior as estimate_prior
     from purerec.tuning.search import Tuned as Tuned
     from purerec.tuning.tune import tune as tune
 
@@ -102,6 +103,7 @@ _WHERE = {
     "Split": "data.splits",
     "Tuned": "tuning.search",
     "compare": "experiments.compare",
+    "estimate_prior": "tuning.prior",
     "evaluate": "evaluation.protocols",
     "evaluate_by": "evaluation.groups",
     "given_split": "data.given",

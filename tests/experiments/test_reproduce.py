@@ -96,6 +96,31 @@ def test_exposure_experiment_on_a_small_world(tmp_path, monkeypatch):
         list(reproduce.reproduce(["smal"]))
 
 
+def test_priors_are_estimated_in_worlds_where_they_are_known(tmp_path, monkeypatch):
+    (tmp_path / "small.toml").write_text(
+        """
+        title = "small"
+        kind = "prior"
+        seeds = 1
+        methods = ["best_bin", "elkan_noto"]
+        [worlds.small]
+        users = 80
+        items = 60
+        dim = 4
+        prior = 0.1
+        exposure = 0.0
+        interactions = 200
+        """
+    )
+    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
+    ((_, found),) = reproduce.reproduce(["small"], tell=lambda _: None)
+    (row,) = found["rows"]
+    assert row["prior"] == 0.1
+    assert row["estimates"]["observed"] == pytest.approx(200 / 4800, rel=0.4)
+    for name in ("best_bin", "elkan_noto", "best_bin of the true relevance"):
+        assert row["estimates"]["observed"] <= row["estimates"][name] <= 1
+
+
 def test_the_papers_rows():
     assert printed.paper_row("ml-100k", "pure")["P@5"] == 0.3901
     assert printed.paper_row("ml-1m", "pure")["MRR"] == 0.6895

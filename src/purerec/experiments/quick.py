@@ -14,6 +14,7 @@ from purerec.experiments.specs import (
     LeaveOneOutSpec,
     Line,
     PanelsSpec,
+    PriorSpec,
     RelevanceSpec,
     StatisticsSpec,
     UpdatingSpec,
@@ -33,6 +34,8 @@ def quick_form(spec: AnyExperiment) -> AnyExperiment | None:
             changes = {"panels": panels} if panels else None
         case ValidationSpec() | GameSpec():
             changes = {} if spec.data == QUICK_DATA else None
+        case PriorSpec():
+            changes = {"worlds": dict(list(spec.worlds.items())[:2])}
         case ExposureSpec() | RelevanceSpec():
             changes = {"exposures": spec.exposures[:: max(1, len(spec.exposures) - 1)]}
         case FoldingSpec() | UpdatingSpec() | StatisticsSpec():

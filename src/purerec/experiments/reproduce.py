@@ -23,6 +23,7 @@ from purerec.experiments.cells.work import Watch, Worklist, unwatched
 from purerec.experiments.exposure import on_biased_worlds
 from purerec.experiments.fold_in import folding_quality
 from purerec.experiments.kinds.game import inside_the_game
+from purerec.experiments.kinds.prior_estimation import on_known_priors
 from purerec.experiments.kinds.relevance import true_and_estimated
 from purerec.experiments.leave_one_out import leave_one_out
 from purerec.experiments.panels import Panel, make_panel
@@ -39,6 +40,7 @@ from purerec.experiments.specs import (
     LeaveOneOutSpec,
     PanelSpec,
     PanelsSpec,
+    PriorSpec,
     RelevanceSpec,
     StatisticsSpec,
     UpdatingSpec,
@@ -222,6 +224,8 @@ def _run(spec: AnyExperiment, tell: Tell, store: CellStore | None, watch: Watch)
             return folding_quality(spec, spec.seeds, tell)
         case LeaveOneOutSpec():
             return leave_one_out(spec, spec.seeds, store, watch)
+        case PriorSpec():
+            return on_known_priors(spec, spec.seeds, tell)
         case UpdatingSpec():
             return updating_quality(spec, spec.seeds, tell)
         case ComparisonSpec() | PanelsSpec():

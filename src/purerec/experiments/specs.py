@@ -156,6 +156,8 @@ class ValidationSpec(OnOneSplit):
     kind: Literal["validation"]
     positives_each: Count | None = None
     """Thin the train part to this many positives a person."""
+    metrics: list[RankMetric] | None = None
+    """What is measured, if not what is usual for the data."""
 
 
 class GameSpec(OnOneSplit):
@@ -253,6 +255,25 @@ class LeaveOneOutSpec(Experiment):
     """For each model, changes of its defaults. 'x0.5' is half of what the default is on the log at hand."""
 
 
+class KnownWorldSpec(WorldSpec):
+    """A world whose log is of a given length and bias."""
+
+    exposure: float
+    interactions: Count
+    affinity: float = 2.0
+    activity: float = 0.5
+
+
+class PriorSpec(SpecTable):
+    """Estimates of the class prior where it is known."""
+
+    kind: Literal["prior"]
+    title: str
+    seeds: Count
+    methods: list[Literal["best_bin", "elkan_noto"]] = Field(min_length=1)
+    worlds: dict[str, KnownWorldSpec]
+
+
 AnyExperiment = (
     ComparisonSpec
     | PanelsSpec
@@ -264,6 +285,7 @@ AnyExperiment = (
     | FoldingSpec
     | UpdatingSpec
     | LeaveOneOutSpec
+    | PriorSpec
 )
 _KINDS: dict[str, type[AnyExperiment]] = {
     str(get_args(kind.model_fields["kind"].annotation)[0]): kind for kind in get_args(AnyExperiment)

@@ -11,7 +11,7 @@ import numpy as np
 from purerec.data.folds import thinned
 from purerec.data.splits import Split, split
 from purerec.evaluation.protocols import Evaluation, evaluate
-from purerec.experiments.plans import plan_of, progress_line
+from purerec.experiments.plans import plan_of
 from purerec.experiments.specs import ValidationSpec
 
 
@@ -27,8 +27,9 @@ def on_validation_splits(
     for seed in range(seeds):
         fold = split(log, "ratio", test=0.2, valid=False, seed=seed)
         for plan in plans:
-            results[plan.name].append(evaluate(plan.make().fit(fold.train, seed=seed), fold, seed=seed))
-        tell(f"split {seed}: " + progress_line(results, spec.metric))
+            fitted = plan.make().fit(fold.train, seed=seed)
+            results[plan.name].append(evaluate(fitted, fold, metrics=spec.metrics, seed=seed))
+            tell(f"split {seed}, {plan.name}: {spec.metric} {results[plan.name][-1].metrics[spec.metric]:.4f}")
     base = results[spec.baseline]
     rows = {}
     for name, runs in results.items():

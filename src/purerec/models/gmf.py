@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from purerec.engines.pure.spec import RiskName
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
-from purerec.paper.risks import Kind
 
 
 class GMFConfig(DiscriminatorConfig):
@@ -33,5 +33,5 @@ class GMF(DiscriminatorModel):
     config_class = GMFConfig
     config: GMFConfig
 
-    def _risk(self) -> Kind:
+    def _risk(self) -> RiskName:
         return "pn"

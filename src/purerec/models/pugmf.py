@@ -9,23 +9,30 @@ A pair that nobody has seen counts as unlabeled, not as negative. U are all pair
 pairs are drawn from the unobserved, and the stratum of the observed is added exactly (`stratified`). With the prior
 at the observed share this is GMF; a larger prior says how many relevant pairs were never seen. An epoch costs
 (1 + C) n_p steps on d numbers. PURE adds the person's history and the generators.
+
+With `prior="per_user"` the risk is that of a small prior, and every user has one of their own, at its best value:
+
+    min  mean over positives (u, i) of  -phi(u, i) / T + log mean over all items j of exp(phi(u, j) / T)
+
+the softmax loss (docs/theory.md), here with C draws for each positive. T is `temperature`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from purerec.data.interactions import Csr
+from purerec.engines.pure.spec import RiskName
 from purerec.models.contract.data_defaults import observed_share, shrinking
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
-from purerec.paper.risks import Kind
 from purerec.sampling.unlabeled import unlabeled_needed
 
+PER_USER: Final = "per_user"
 _LABELED = 0.9
 """Of the relevant pairs, those that were observed (the label frequency of PU learning), if nobody says"""
 
@@ -38,14 +45,45 @@ def usual_prior(positives: Csr) -> float:
 class PUGMFConfig(DiscriminatorConfig):
     """Settings of PU-GMF."""
 
-    prior: Annotated[float, Field(gt=0, lt=1)] | None = None
+    prior: Annotated[float, Field(gt=0, lt=1)] | Literal["per_user"] | None = None
     """The positive class prior pi_p: what share of all pairs is relevant. None: a little more than is observed, as if
-    nine in ten relevant pairs had been seen. The paper: 1e-4, 1e-5 and 1e-6 for its three data sets."""
+    nine in ten relevant pairs had been seen. per_user: every user has a prior of their own, the one that fits best,
+    which turns the risk into the softmax loss. The paper: 1e-4, 1e-5 and 1e-6 for its three data sets."""
+    temperature: float = Field(default=1.0, gt=0, le=100)
+    """With a prior per user, what scores are divided by in the risk. A higher one makes items that look relevant but
+    were not observed matter less. With vectors that are free in length it does what more `regularization` does."""
     stratified: bool = True
     """Whether the unlabeled part of the risk counts the observed pairs too, as the distribution of all pairs does.
     The paper draws from the unobserved ones only: false. The default L2 is then stronger."""
     non_negative: bool = False
     """Clamp the negative part of the risk at zero (nnPU)."""
+
+    @field_validator("prior", mode="before")
+    @classmethod
+    def _number_or_per_user(cls, value: Any) -> Any:
+        if value is None or value == PER_USER:
+            return value
+        try:
+            is_share = 0 < float(value) < 1
+        except (TypeError, ValueError):
+            is_share = False
+        if not is_share:
+            raise ValueError(f"must be a number between 0 and 1, or '{PER_USER}'")
+        return value
+
+    @model_validator(mode="after")
+    def _prior_per_user_fits(self) -> Self:
+        if self.prior != PER_USER:
+            if self.temperature != 1:
+                raise ValueError(f"temperature={self.temperature:g} needs prior='{PER_USER}'")
+            return self
+        if self.unlabeled == "global":
+            raise ValueError(f"prior='{PER_USER}' compares items of one user; use unlabeled='per_user'")
+        if self.non_negative:
+            raise ValueError(f"prior='{PER_USER}' leaves no negative part to clamp; use non_negative=false")
+        if self.unlabeled_ratio < 1:
+            raise ValueError(f"prior='{PER_USER}' needs a draw for each positive; use unlabeled_ratio of 1 or more")
+        return self
 
     search_space: ClassVar[SearchSpace] = {
         **DiscriminatorConfig.search_space,
@@ -69,11 +107,17 @@ class PUGMF(DiscriminatorModel):
         usual = super()._dim(positives)
         return usual if self.config.stratified or self.config.dim is not None else min(16, usual)
 
-    def _risk(self) -> Kind:
+    def _risk(self) -> RiskName:
+        if self.config.prior == PER_USER:
+            return "softmax"
         return "nnpu" if self.config.non_negative else "pu"
 
     def _prior(self, positives: Csr) -> float:
-        return usual_prior(positives) if self.config.prior is None else self.config.prior
+        """With a prior per user, the observed share: only fakes are weighed by it."""
+        return usual_prior(positives) if self.config.prior is None else super()._prior(positives)
+
+    def _temperature(self) -> float:
+        return self.config.temperature
 
     def _observed(self, positives: Csr) -> float:
         return observed_share(positives) if self.config.stratified else 0.0
@@ -84,6 +128,9 @@ class PUGMF(DiscriminatorModel):
 
     def _unlabeled_per_epoch(self, positives: Csr) -> int:
         """C per positive; without the stratum, as many as the bound of the paper asks for."""
+        if self.config.prior == PER_USER:  # as many for each batch, so that no positive of a full one has none
+            batch_size = min(self._batch_size(positives), len(positives))
+            return math.ceil(self.config.unlabeled_ratio * batch_size) * math.ceil(len(positives) / batch_size)
         if self.config.stratified:
             return super()._unlabeled_per_epoch(positives)
         return unlabeled_needed(len(positives), self._prior(positives), self.config.unlabeled_ratio)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.data.indices import indices_of
+from purerec.data.interactions import Csr
 from purerec.errors import ConfigError, DataError
 from purerec.jit.arrays import constant
 from purerec.jit.decorator import Scalar, kernel
@@ -43,6 +44,16 @@ def unlabeled_needed(n_positive: int, prior: float, ratio: float = 1.0) -> int:
             f"use a prior below {1.0 / (math.sqrt(ratio) + 1.0):.4g} or a smaller ratio"
         )
     return math.ceil(ratio * n_positive / margin**2)
+
+
+def without_full_users(positives: Csr) -> Csr:
+    """Those of users who have something unobserved to compare them with; all, if nobody has."""
+    degree = positives.counts
+    kept = degree < positives.shape[1]
+    if kept.all() or not degree[kept].any():
+        return positives
+    indptr = np.concatenate([[0], np.cumsum(degree * kept)])
+    return Csr(indptr, positives.indices[np.repeat(kept, degree)], positives.shape)
 
 
 class UnlabeledSampler:

@@ -1,3 +1,4 @@
-"""Tuning: the search for settings, their evaluation on validation folds, study files and settings files.
+"""Tuning: the search for settings, their evaluation on validation folds, study files and settings files; and an
+estimate of the class prior.
 
 May import everything above it: errors to models."""

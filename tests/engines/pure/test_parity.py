@@ -22,6 +22,7 @@ from engines.pure.sources import source_of
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import Batch, Engine, GameSettings, Params, initial_parameters
 from purerec.engines.pure.torch.engine import TorchEngine
+from purerec.errors import DataError
 from purerec.paper import risks
 
 N_USERS, N_ITEMS = 40, 25
@@ -140,6 +141,67 @@ def test_the_stratum_of_observed_pairs(risk: str) -> None:
     assert_parity(replace(BASE, risk=risk, observed=0.02, scorer="fm", epsilon=1.0))  # type: ignore[arg-type]
 
 
+def drawn_for(batch: Batch, n_p: int) -> Batch:
+    """The first positives of a batch, and its draws as those of their users, round by round."""
+    users = batch.pos_user[:n_p]
+    return replace(batch, pos_user=users, pos_item=batch.pos_item[:n_p], unl_user=np.resize(users, 30))
+
+
+SOFTMAX = replace(BASE, risk="softmax", observed=0.02, temperature=0.7)
+
+
+@pytest.mark.parametrize("scorer", SCORERS, ids=name_of)
+@pytest.mark.parametrize("changes", [{}, {"observed": 0.0}, {"generators": "both", "output": "linear"}], ids=name_of)
+def test_a_prior_per_user(scorer: dict[str, object], changes: dict[str, object]) -> None:
+    """Loss, gradients and update, for groups of draws that are complete, incomplete, and wider than eight."""
+    settings = replace(SOFTMAX, **scorer, **changes)  # type: ignore[arg-type]
+    cpu, reference = engines_of(settings)
+    start = start_of(settings)
+    for step, n_p in enumerate((19, 10, 3, 16, 1)):
+        batch = drawn_for(batch_of(settings, step), n_p)
+        losses = [engine.step_discriminator(batch, learning_rate=LEARNING_RATE) for engine in (cpu, reference)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5, abs=1e-6)
+        assert_same_state(cpu, reference)
+    moved = reference.parameters()
+    for name in ("user", "item"):
+        assert np.abs(moved[name] - start[name]).max() > 1e-5
+    for name in {"bias", "user_bias"} & start.keys():  # the risk does not depend on them
+        np.testing.assert_array_equal(moved[name], start[name])
+
+
+def test_the_loss_of_a_prior_per_user_is_that_of_the_equations() -> None:
+    settings = replace(SOFTMAX, regularization=0.0)
+    batch = drawn_for(batch_of(settings, 0), 7)
+    assert settings.softmax is not None
+    for engine in engines_of(settings):
+        reference = engines_of(settings)[1]
+        phi_p = logits(reference, batch.pos_user, batch.pos_item)
+        expected = settings.softmax.value(phi_p, logits(reference, batch.unl_user, batch.unl_item))
+        assert engine.step_discriminator(batch, learning_rate=LEARNING_RATE) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_temperature_is_a_factor_of_the_l2() -> None:
+    """Vectors times sqrt(T), and an L2 of lambda at T: the same risk as an L2 of lambda T at a temperature of 1."""
+    temperature = 0.3
+    warm = replace(SOFTMAX, scorer="mf", temperature=temperature, regularization=0.5)
+    cool = replace(warm, temperature=1.0, regularization=0.5 * temperature)
+    start, batch = start_of(warm), drawn_for(batch_of(warm, 0), 10)
+    longer = {name: value * np.float32(temperature**0.5) for name, value in start.items()}
+    losses = [
+        CpuEngine(source_of(*positives(), N_ITEMS), settings, seed=0, params=params).step_discriminator(
+            batch, learning_rate=LEARNING_RATE
+        )
+        for settings, params in ((warm, longer), (cool, start))
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_draws_of_other_users_are_refused() -> None:
+    for engine in engines_of(SOFTMAX):
+        with pytest.raises(DataError, match="positive k modulo"):
+            engine.step_discriminator(batch_of(SOFTMAX, 0), learning_rate=LEARNING_RATE)
+
+
 @pytest.mark.parametrize("scorer", SCORERS, ids=name_of)
 def test_the_corrected_step_of_nnpu(scorer: dict[str, object]) -> None:
     settings = replace(BASE, risk="nnpu", prior=0.97, **scorer)  # type: ignore[arg-type]
@@ -228,11 +290,12 @@ def test_large_logits() -> None:
     assert_same_state(cpu, reference)
 
 
-@pytest.mark.parametrize("unlabeled", ["per_user", "global", "popularity"])
-def test_whole_epochs_agree_in_distribution(unlabeled: str) -> None:
+@pytest.mark.parametrize(("unlabeled", "risk"), [("per_user", "pu"), ("global", "pu"), ("popularity", "pu"),
+                                                  ("per_user", "softmax")])  # fmt: skip
+def test_whole_epochs_agree_in_distribution(unlabeled: str, risk: str) -> None:
     """The two draw different numbers, so epochs are compared by what they add up to, not bit by bit."""
     settings = GameSettings(
-        dim=4, prior=0.02, unlabeled=unlabeled, unlabeled_per_epoch=800, batch_size=32, generators="both",  # type: ignore[arg-type]
+        dim=4, risk=risk, prior=0.02, unlabeled=unlabeled, unlabeled_per_epoch=800, batch_size=32, generators="both",  # type: ignore[arg-type]
         constraint="norm", output="linear", noise=0.5, fake_weight=0.1,
     )  # fmt: skip
     indptr, indices = positives()

@@ -12,6 +12,10 @@ with the weights `own` and `unlabeled` of `purerec.paper.risks.LogisticRisk`: PN
 stratum of observed pairs. nnpu: while  unlabeled * mean_U softplus(phi) >= (1 - own) * mean_P softplus(phi);  else
 the step descends on minus that difference (Kiryo et al. 2017, beta = 0, gamma = 1), fakes and L2 unchanged.
 
+softmax, a prior per user: `purerec.paper.risks.SoftmaxRisk` takes the place of the risk above. Draw k of a batch is
+one of the user of positive k modulo n_p. What all pairs of a user have in common does not change this risk, so the
+bias and users' biases stay where they start. Fakes are added as above, with the observed share as the prior.
+
 Division by the prior keeps gradients of order one, so that Adam's epsilon stays small against them.
 
 The generators minimise, over fakes only and with D fixed,
@@ -32,7 +36,8 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from purerec.paper.risks import Kind, LogisticRisk
+from purerec.errors import DataError
+from purerec.paper.risks import LogisticRisk, SoftmaxRisk
 from purerec.rng import named_rng
 from purerec.sampling.dynamic import Negatives
 from purerec.types import F32, I32
@@ -40,6 +45,7 @@ from purerec.types import F32, I32
 Params = dict[str, F32]
 
 ScorerName = Literal["mf", "gmf", "bilinear", "fm", "mlp"]
+RiskName = Literal["pu", "nnpu", "pn", "softmax"]
 Unlabeled = Literal["per_user", "global", "popularity"]
 Sides = Literal["none", "item", "user", "both"]
 Constraint = Literal["none", "norm", "recolour"]
@@ -54,11 +60,13 @@ class GameSettings:
     item_dim: int | None = None
     """Width of the item embedding; None: the same. Only `bilinear` and `mlp` may differ."""
     scorer: ScorerName = "gmf"
-    risk: Kind = "pu"
+    risk: RiskName = "pu"
     prior: float = 1e-4
     observed: float = 0.0
     """Share of all pairs that is observed, which the unlabeled part of the PU risk counts besides the draws; 0: the
     printed form, whose unlabeled part leaves them out."""
+    temperature: float = 1.0
+    """Of the softmax risk."""
     unlabeled: Unlabeled = "per_user"
     """per_user: unobserved items of the positive's own user; global: uniform over all unobserved pairs;
     popularity: the positive's own user, items in proportion to their number of positives."""
@@ -105,8 +113,19 @@ class GameSettings:
 
     @property
     def logistic(self) -> LogisticRisk:
-        """The weights of the risk."""
+        """The weights of the PN or PU risk."""
+        assert self.risk != "softmax", "the softmax risk has other weights"
         return LogisticRisk.of(self.risk, self.prior, self.observed)
+
+    @property
+    def softmax(self) -> SoftmaxRisk | None:
+        """The risk with a prior per user, if it is this one."""
+        return SoftmaxRisk(self.observed, self.temperature) if self.risk == "softmax" else None
+
+    @property
+    def learns_bias(self) -> bool:
+        """Not where the risk does not depend on it, nor on users' biases."""
+        return self.train_bias and self.softmax is None
 
 
 @dataclass(frozen=True)
@@ -138,9 +157,18 @@ class Batch:
     """(n_fakes, dim) likewise for the user generator."""
 
 
+def check_draws(batch: Batch) -> None:
+    """Refuses a batch whose draws are not those of its positives, round by round, as the softmax risk needs them."""
+    n, users = batch.pos_user.size, batch.unl_user
+    if n > users.size or not np.array_equal(np.resize(batch.pos_user, users.size), users):
+        raise DataError(
+            "with the softmax risk, draw k of a batch must be of the user of positive k modulo their number"
+        )
+
+
 @dataclass(frozen=True)
 class EpochStats:
-    """Means over one epoch; NaN where a thing does not exist."""
+    """Means over one epoch; NaN where a thing does not exist. With the softmax risk, shares take the place of D."""
 
     loss: float
     d_positive: float

@@ -192,7 +192,7 @@ def _sample(items: F32, offset: F32, draw: F64, people: F32) -> tuple[npt.NDArra
 
 
 def _sigmoid(x: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    found: npt.NDArray[np.floating] = 0.5 * (1 + np.tanh(0.5 * x))
+    found: npt.NDArray[np.floating] = np.exp(-np.logaddexp(0, -x))  # exact for a very small one, too
     return found
 
 

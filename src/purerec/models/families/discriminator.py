@@ -10,22 +10,21 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engine
-from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName
+from purerec.engines.pure.spec import Engine, GameSettings, Params, RiskName, ScorerName
 from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
 from purerec.models.contract.chance import chance_penalty
 from purerec.models.contract.config import Config
 from purerec.models.contract.data_defaults import DIM, observed_share, usual_dim
-from purerec.models.contract.foldin import Folding, LogisticFolding, Risk
+from purerec.models.contract.foldin import Folding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.models.families.folding import folding_of
 from purerec.models.families.scorers import SCORER_PARTS, dot_product, module_scores, scores
-from purerec.paper.risks import Kind
 from purerec.ranking.scorers import Factors
 from purerec.sampling.dynamic import Negatives
 from purerec.storage import Layout, Part, check_layout
@@ -48,7 +47,7 @@ class DiscriminatorConfig(EpochConfig):
     scorer: ScorerName = "fm"
     """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
     mlp: a network on both embeddings (engine torch). The paper: gmf, of which r is absorbed by free embeddings."""
-    prior: Annotated[float, Field(gt=0, lt=1)] | None = None
+    prior: Annotated[float, Field(gt=0, lt=1)] | Literal["per_user"] | None = None
     """What share of all pairs is relevant. None: the share that is observed."""
     unlabeled_ratio: float = Field(default=8.0, gt=0, le=100)
     """Unlabeled pairs drawn per positive: C of the sampling bound."""
@@ -115,6 +114,7 @@ class DiscriminatorModel(EpochModel):
             risk=self._risk(),
             prior=self._prior(positives),
             observed=self._observed(positives),
+            temperature=self._temperature(),
             unlabeled=config.unlabeled,
             negatives=config.negatives,
             candidates=config.candidates,
@@ -130,7 +130,8 @@ class DiscriminatorModel(EpochModel):
         return usual_dim(positives.shape[0]) if self.config.dim is None else self.config.dim
 
     def _prior(self, positives: Csr) -> float:
-        return observed_share(positives) if self.config.prior is None else self.config.prior
+        given = self.config.prior
+        return given if isinstance(given, float) else observed_share(positives)
 
     def _batch_size(self, positives: Csr) -> int:
         """With few positives, smaller batches: else an epoch is a step or two, and the epochs are too few."""
@@ -139,6 +140,9 @@ class DiscriminatorModel(EpochModel):
     def _observed(self, positives: Csr) -> float:
         """The share of observed pairs that the unlabeled part of the risk counts besides the pairs drawn."""
         return 0.0
+
+    def _temperature(self) -> float:
+        return 1.0
 
     def resolved(self, positives: Csr) -> dict[str, int | float]:
         found = {
@@ -156,8 +160,8 @@ class DiscriminatorModel(EpochModel):
         return usual_regularization(positives) if given is None else given
 
     @abstractmethod
-    def _risk(self) -> Kind:
-        """PN, PU or non-negative PU."""
+    def _risk(self) -> RiskName:
+        """PN, PU, non-negative PU, or softmax."""
 
     def _generator_settings(self) -> dict[str, Any]:
         return {}
@@ -207,35 +211,8 @@ class DiscriminatorModel(EpochModel):
         return scores(self.config.scorer, self._params, user_idx)
 
     def _folding(self) -> Folding | None:
-        """The risk that the model was trained with; `nnpu` as `pu`, from which it differs for overfitted models, and
-        hard negatives as uniform ones."""
-        parts, p = self._embeddings(), self._params
-        if parts is None:
-            return None
-        n, n_items = len(self.seen), len(self.items)
-        draw = np.full(n_items, 1 / n_items)
-        if self.config.unlabeled == "popularity":
-            draw = self.popularity().astype(np.float64) / n
-
-        def kappa(n_own: int) -> float:
-            if self.config.unlabeled != "global":
-                return 1.0  # as many draws as the person has positives, relative to all
-            return (n_items - n_own) / n_own * n / max(len(self.users) * n_items - n, 1)
-
-        settings = self._settings(self.seen)
-        weights = settings.logistic
-        risk = Risk(weights.unlabeled, weights.own, settings.regularization, kappa)
-        some = np.linspace(0, len(self.users) - 1, min(len(self.users), 256)).astype(np.int64)
-        offset = p["bias"][0] + (0 if parts.item_bias is None else parts.item_bias) + np.zeros(n_items, np.float32)
-        return LogisticFolding(
-            parts.items,
-            offset,
-            risk,
-            draw=draw,
-            people=np.column_stack([p["user"], p["user_bias"]])[some] if "user_bias" in p else p["user"][some],
-            relation=p.get("relation"),
-            free_bias="user_bias" in p,
-        )
+        parts = self._embeddings()
+        return None if parts is None else folding_of(parts, self._params, self._settings(self.seen), self.seen)
 
     def _score_history(self, item_idx: I32) -> F32:
         raise ConfigError(f"{self.name} with a network as scorer cannot recommend for new people; use fm")

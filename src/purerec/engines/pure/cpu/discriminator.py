@@ -47,6 +47,7 @@ from purerec.engines.pure.cpu.pairs import (
     score_pairs,
 )
 from purerec.engines.pure.cpu.rows import assign_slots, turn_gradients, update_biases, update_rows
+from purerec.engines.pure.cpu.softmax import share_out
 from purerec.engines.pure.cpu.team import N_ITEMS, N_USERS, Team, meet
 from purerec.jit.decorator import Scalar, kernel
 
@@ -148,9 +149,23 @@ def discriminator_step(
         score_fake_users(m, w, c, user_side.fakes, fake_user, unl, n_fake_users)
     if team is not None:
         meet(team.board)  # the other's scores
+    # c_k = slope * sigma + offset, with sigma = D or, of the softmax risk, a share; the loss is divided by the prior.
     # Each thread into a `sigma` of its own: cheaper than to wait for one that does it for both.
-    pos_phi, pos_sigma, pos_plus = activate(w.phi, w.sigma, pos, n_pos)
-    _, unl_sigma, unl_plus = activate(w.phi, w.sigma, unl, n_unl)
+    per_pos = 1.0 / max(n_pos, 1)
+    if c.temperature > 0.0:
+        pos_slope = unl_slope = per_pos / c.temperature
+        pos_offset = -pos_slope
+        loss, pos_sigma, unl_sigma = share_out(w.phi, w.sigma, c, n_pos, unl, n_unl)
+        loss *= per_pos
+    else:
+        pos_phi, pos_sigma, pos_plus = activate(w.phi, w.sigma, pos, n_pos)
+        _, unl_sigma, unl_plus = activate(w.phi, w.sigma, unl, n_unl)
+        pos_slope, pos_offset, unl_slope = c.own * per_pos, -per_pos, c.unlabeled / max(n_unl, 1)
+        loss = pos_slope * pos_plus - per_pos * pos_phi + unl_slope * unl_plus
+        negative = unl_slope * unl_plus - (per_pos - pos_slope) * pos_plus
+        if c.is_clamped and negative < 0.0:
+            loss = -negative
+            pos_slope, pos_offset, unl_slope = per_pos - pos_slope, 0.0, -unl_slope
     fi_sigma = fi_plus = fu_sigma = fu_plus = 0.0
     if item_side is not None:
         _, fi_sigma, fi_plus = activate(w.phi, w.sigma, fake_item, n_fake_items)
@@ -158,14 +173,6 @@ def discriminator_step(
         _, fu_sigma, fu_plus = activate(w.phi, w.sigma, fake_user, n_fake_users)
     w.report[0], w.report[1], w.report[2] = pos_sigma, unl_sigma, fi_sigma + fu_sigma
 
-    # c_k = slope * D + offset; the loss is divided by the prior throughout.
-    per_pos = 1.0 / max(n_pos, 1)
-    pos_slope, pos_offset, unl_slope = c.own * per_pos, -per_pos, c.unlabeled / max(n_unl, 1)
-    loss = pos_slope * pos_plus - per_pos * pos_phi + unl_slope * unl_plus
-    negative = unl_slope * unl_plus - (per_pos - pos_slope) * pos_plus
-    if c.is_clamped and negative < 0.0:
-        loss = -negative
-        pos_slope, pos_offset, unl_slope = per_pos - pos_slope, 0.0, -unl_slope
     fi_slope = c.fake / max(n_fake_items, 1)
     fu_slope = c.fake / max(n_fake_users, 1)
     loss += fi_slope * fi_plus + fu_slope * fu_plus
@@ -205,7 +212,7 @@ def discriminator_step(
     )  # fmt: skip
     w.report[4] = 0.5 * c.regularization * squares
     if sees_users:
-        if c.scorer == FM:
+        if c.scorer == FM and c.temperature == 0.0:
             update_biases(m.user_bias, w.user_bias_grads, w.slot_users, n_users, c, step_size)
         if c.scorer == FM or n_fake_items > 0:
             w.user_bias_grads[:n_users] = _ZERO

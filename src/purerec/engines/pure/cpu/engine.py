@@ -19,11 +19,19 @@ from purerec.engines.pure.cpu.memory import Memory, padded, parameter_shapes
 from purerec.engines.pure.cpu.rules import check_settings, rules_of
 from purerec.engines.pure.cpu.state import COUNTERS, pack_state, stream_keys, unpack_state
 from purerec.engines.pure.cpu.team import Team, run_both, two_teams
-from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, Stratum, initial_parameters
+from purerec.engines.pure.spec import (
+    Batch,
+    EpochStats,
+    GameSettings,
+    Params,
+    Stratum,
+    check_draws,
+    initial_parameters,
+)
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError, DataError, DivergedError
 from purerec.jit.counter_rng import splitmix64
-from purerec.sampling.unlabeled import UnlabeledSampler
+from purerec.sampling.unlabeled import UnlabeledSampler, without_full_users
 from purerec.types import F64, I32
 
 _UNLABELED = {"per_user": epochs.PER_USER, "global": epochs.GLOBAL, "popularity": epochs.POPULARITY}
@@ -55,6 +63,8 @@ class CpuEngine:
         check_settings(settings, threads)
         self.settings, self._threads = settings, threads
         n_items, data = source.shape[1], source.positives()
+        if settings.softmax is not None:
+            data = without_full_users(data)
         self._sampler = UnlabeledSampler(data.indptr, data.indices, n_items, memory_mb=memory_mb, full_users="skip")
         tables = self._sampler.tables
         degree = np.diff(tables.indptr)
@@ -194,6 +204,8 @@ class CpuEngine:
     def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
         """One given step; returns its loss before the update."""
         self._check_batch(batch)
+        if self.settings.softmax is not None:
+            check_draws(batch)
         n_pos, n_unl = batch.pos_user.size, batch.unl_user.size
         n_items, n_users = len(batch.item_noise), len(batch.user_noise)
         memory = self._memory

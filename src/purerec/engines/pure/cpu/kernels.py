@@ -37,8 +37,10 @@ class Rules(NamedTuple):
     """Width of the user embedding, padded."""
     i_dim: int
     scorer: int
+    temperature: float
+    """Of the softmax risk; 0: another risk."""
     own: float
-    """Weight of softplus(phi) at positives."""
+    """Weight of softplus(phi) at positives; of the softmax risk, the share of observed pairs."""
     unlabeled: float
     """Weight of softplus(phi) at unlabeled pairs."""
     is_clamped: bool

@@ -21,6 +21,10 @@ def check_settings(s: GameSettings, threads: int | None) -> None:
         raise ConfigError("dim, item_dim, hidden and batch_size must be at least 1")
     if not 0.0 < s.prior < 1.0:
         raise ConfigError(f"prior must lie between 0 and 1, not {s.prior}")
+    if s.softmax is not None and not (s.temperature > 0.0 and 0.0 <= s.observed < 1.0):
+        raise ConfigError(
+            f"temperature must be positive, and observed in [0, 1), not {s.temperature} and {s.observed}"
+        )
     if not 0.0 <= s.fake_ratio <= 1.0:
         raise ConfigError(f"fake_ratio must lie in [0, 1], not {s.fake_ratio}")
     if s.epsilon <= 0.0:
@@ -32,16 +36,20 @@ def check_settings(s: GameSettings, threads: int | None) -> None:
 
 
 def rules_of(s: GameSettings) -> Rules:
-    risk = s.logistic
+    own, unlabeled, is_clamped, temperature = s.observed, 0.0, False, s.temperature
+    if s.softmax is None:
+        own, unlabeled, is_clamped = s.logistic.own, s.logistic.unlabeled, s.logistic.is_clamped
+        temperature = 0.0
     return Rules(
         u_dim=padded(s.dim),
         i_dim=padded(s.dim_i),
         scorer=_SCORERS[s.scorer],
-        own=float(risk.own),
-        unlabeled=float(risk.unlabeled),
-        is_clamped=risk.is_clamped,
+        temperature=float(temperature),
+        own=float(own),
+        unlabeled=float(unlabeled),
+        is_clamped=is_clamped,
         fake=float(s.fake_weight / s.prior),
-        train_bias=s.train_bias,
+        train_bias=s.learns_bias,
         regularization=float(s.regularization),
         beta1=float(s.beta1),
         beta2=float(s.beta2),

@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.engines.norms import mean_norms
-from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, initial_parameters
+from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, check_draws, initial_parameters
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError, MissingExtraError, StoreError
 from purerec.rng import named_rng
+from purerec.sampling.unlabeled import without_full_users
 from purerec.types import F32, I32
 
 try:
@@ -43,6 +44,7 @@ from purerec.engines.pure.torch.modules import (
     new_scorer,
     real_side,
     risk,
+    softmax_risk,
     squared_length,
 )
 from purerec.engines.pure.torch.stats import Step, means
@@ -89,6 +91,8 @@ class TorchEngine:
             settings = replace(settings, scorer="mf")  # no relation, no row biases: the module has what it needs
         self.settings, self.seed, self.device = settings, seed, torch.device(device)
         positives = source.positives()
+        if settings.softmax is not None:
+            positives = without_full_users(positives)
         self._batches = BatchMaker(positives, settings, seed)
         self._weight = {
             "user": self._tensor(positives.counts.astype(np.float64)),
@@ -168,10 +172,15 @@ class TorchEngine:
         phi_p, phi_u, phi_fakes = phi(positive), phi(unlabeled), [phi(pairs) for pairs in fakes]
 
         of_fakes = sum(mean(softplus(phi_f)) for phi_f in phi_fakes)
-        loss = risk(phi_p, phi_u, s.logistic) + s.fake_weight / s.prior * of_fakes
+        if s.softmax is None:
+            loss, d_p, d_u = risk(phi_p, phi_u, s.logistic), phi_p.sigmoid(), phi_u.sigmoid()
+        else:
+            check_draws(batch)
+            loss, d_p, d_u = softmax_risk(phi_p, phi_u, s.softmax)
+        loss = loss + s.fake_weight / s.prior * of_fakes
         loss = loss + s.regularization / 2 * (squared_length(positive) + squared_length(unlabeled))
         _descend(loss, self._d_optimizers, learning_rate)
-        return Step.of(loss, phi_p, phi_u, phi_fakes, fakes)
+        return Step.of(loss, d_p, d_u, phi_fakes, fakes)
 
     def _generator_step(self, batch: Batch, real: dict[str, RealSide], learning_rate: float) -> Step:
         """Line 15: the generators move, the discriminator stands still."""

@@ -7,6 +7,7 @@ From top to bottom: the scorers and `Discriminator` are phi; `Generator` is Eq. 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from torch.nn.functional import softplus
 
 from purerec.engines.pure.spec import GameSettings
 from purerec.errors import DivergedError
-from purerec.paper.risks import LogisticRisk
+from purerec.paper.risks import LogisticRisk, SoftmaxRisk
 
 # --- The discriminator: phi(u, i) = scorer(e_u, e_i) + bias
 
@@ -92,11 +93,11 @@ class Discriminator(nn.Module):
         super().__init__()
         self.user = nn.Parameter(torch.empty(n_users, settings.dim))
         self.item = nn.Parameter(torch.empty(n_items, settings.dim_i))
-        self.bias = nn.Parameter(torch.empty(1), requires_grad=settings.train_bias)
+        self.bias = nn.Parameter(torch.empty(1), requires_grad=settings.learns_bias)
         self.scorer = scorer
         self.has_row_bias = settings.scorer == "fm"
         if self.has_row_bias:
-            self.user_bias = nn.Parameter(torch.empty(n_users))
+            self.user_bias = nn.Parameter(torch.empty(n_users), requires_grad=settings.softmax is None)
             self.item_bias = nn.Parameter(torch.empty(n_items))
 
     def pairs(self, user_idx: Tensor, item_idx: Tensor) -> Pairs:
@@ -208,6 +209,17 @@ def risk(phi_p: Tensor, phi_u: Tensor, weights: LogisticRisk) -> Tensor:
     if weights.is_clamped and negative.detach() < 0:
         return -negative
     return mean(softplus(-phi_p)) + negative
+
+
+def softmax_risk(phi_p: Tensor, phi_u: Tensor, weights: SoftmaxRisk) -> tuple[Tensor, Tensor, Tensor]:
+    """The softmax risk, and the shares of positives and of draws in it; see `purerec.paper.risks`."""
+    n, n_u = len(phi_p), len(phi_u)
+    drawn = functional.pad(phi_u / weights.temperature, (0, -n_u % n), value=-torch.inf).reshape(-1, n)
+    drawn = drawn + torch.log((1 - weights.own) / drawn.isfinite().sum(0))
+    own = phi_p / weights.temperature + (math.log(weights.own) if weights.own > 0 else -torch.inf)
+    log_sum = torch.cat([own[None], drawn]).logsumexp(0)
+    shares = (drawn.detach() - log_sum.detach()).exp().flatten()[:n_u]
+    return mean(log_sum - phi_p / weights.temperature), (own.detach() - log_sum.detach()).exp(), shares
 
 
 def generator_loss(phi_fake: Tensor, settings: GameSettings) -> Tensor:

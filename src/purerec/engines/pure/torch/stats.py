@@ -22,11 +22,11 @@ class Step(NamedTuple):
 
     @classmethod
     @torch.no_grad()
-    def of(cls, loss: Tensor, phi_p: Tensor, phi_u: Tensor, phi_fakes: list[Tensor], fakes: list[Pairs]) -> Step:
-        phi_f = torch.cat([phi_p[:0], *phi_fakes])
+    def of(cls, loss: Tensor, d_p: Tensor, d_u: Tensor, phi_fakes: list[Tensor], fakes: list[Pairs]) -> Step:
+        phi_f = torch.cat([d_p[:0], *phi_fakes])
         norms = [(pairs.e_i if pairs.item_idx is None else pairs.e_u).norm(dim=1) for pairs in fakes]
-        parts = (phi_p.sigmoid(), phi_u.sigmoid(), phi_f.sigmoid(), torch.cat([phi_p[:0], *norms]))
-        counts = (len(phi_p), len(phi_u), len(phi_f))
+        parts = (d_p, d_u, phi_f.sigmoid(), torch.cat([d_p[:0], *norms]))
+        counts = (len(d_p), len(d_u), len(phi_f))
         return cls(loss.detach(), torch.stack([part.sum() for part in parts]), counts)
 
 
