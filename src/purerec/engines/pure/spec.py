@@ -157,9 +157,11 @@ class Batch:
     """(n_fakes, dim) likewise for the user generator."""
 
 
-def check_draws(batch: Batch) -> None:
-    """Refuses a batch whose draws are not those of its positives, round by round, as the softmax risk needs them."""
+def check_draws(batch: Batch, settings: GameSettings) -> None:
+    """Refuses a batch whose draws are not those of its positives, round by round, if the softmax risk needs them so."""
     n, users = batch.pos_user.size, batch.unl_user
+    if settings.softmax is None:
+        return
     if n > users.size or not np.array_equal(np.resize(batch.pos_user, users.size), users):
         raise DataError(
             "with the softmax risk, draw k of a batch must be of the user of positive k modulo their number"

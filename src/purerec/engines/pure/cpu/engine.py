@@ -204,8 +204,7 @@ class CpuEngine:
     def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
         """One given step; returns its loss before the update."""
         self._check_batch(batch)
-        if self.settings.softmax is not None:
-            check_draws(batch)
+        check_draws(batch, self.settings)
         n_pos, n_unl = batch.pos_user.size, batch.unl_user.size
         n_items, n_users = len(batch.item_noise), len(batch.user_noise)
         memory = self._memory

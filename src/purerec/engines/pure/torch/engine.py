@@ -175,7 +175,7 @@ class TorchEngine:
         if s.softmax is None:
             loss, d_p, d_u = risk(phi_p, phi_u, s.logistic), phi_p.sigmoid(), phi_u.sigmoid()
         else:
-            check_draws(batch)
+            check_draws(batch, s)
             loss, d_p, d_u = softmax_risk(phi_p, phi_u, s.softmax)
         loss = loss + s.fake_weight / s.prior * of_fakes
         loss = loss + s.regularization / 2 * (squared_length(positive) + squared_length(unlabeled))
