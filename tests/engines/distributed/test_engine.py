@@ -143,6 +143,7 @@ def test_a_given_start_is_taken(source):
         ({"scorer": "gmf"}, "cannot share the scorer 'gmf'"),
         ({"unlabeled": "popularity"}, "cannot share unlabeled=popularity"),
         ({"negatives": "dns"}, "cannot share negatives=dns"),
+        ({"risk": "softmax"}, "cannot share prior='per_user'"),
     ],
 )
 def test_what_cannot_be_shared_is_refused(source, changes, message):

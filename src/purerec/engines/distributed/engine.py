@@ -184,6 +184,8 @@ def _check(s: GameSettings) -> None:
             "use scorer='fm'",
             command="use --set scorer=fm",
         )
+    if s.softmax is not None:
+        raise ConfigError("several workers cannot share prior='per_user', which compares items of all parts")
     for name, value, only in (
         ("unlabeled", s.unlabeled, ("per_user", "global")),
         ("negatives", s.negatives, ("uniform",)),

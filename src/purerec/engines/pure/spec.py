@@ -158,7 +158,7 @@ class Batch:
 
 
 def check_draws(batch: Batch, settings: GameSettings) -> None:
-    """Refuses a batch whose draws are not those of its positives, round by round, if the softmax risk needs them so."""
+    """Refuses draws that are not of the users of the positives, round by round, where the softmax risk needs that."""
     n, users = batch.pos_user.size, batch.unl_user
     if settings.softmax is None:
         return
