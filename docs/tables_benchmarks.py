@@ -287,7 +287,11 @@ def serving_limits() -> str:
         "items of a list (`k`)": limits.k,
         "people (`users`)": limits.batch,
         "people times `k`": limits.cells,
-        "people times `k`, with reasons": limits.explained,
+        "people times `k`, with reasons or attributes": limits.explained,
+        "people times `k`, with caps, diversity, discount or cold items": limits.arranged,
+        "conditions, caps or columns": limits.conditions,
+        "characters of a condition": limits.condition,
+        "places for cold items": limits.cold,
         "items of a `history`": limits.history,
         "ids in `items` or `exclude`": limits.ids,
         "reasons for an item (`explain`)": limits.because,
@@ -317,6 +321,14 @@ def recommending() -> str:
             ]
         )
     return markdown(["ms per 1,000 users", "purerec", "implicit", "bare product"], rows)
+
+
+@table
+def rules() -> str:
+    found = result("bench-rules")
+    names = list(found[0]["rules"])
+    rows = [[r["size"], *(f"{r['rules'][name]:.1f}x" for name in names)] for r in found]
+    return markdown(["time of the plain list's", *names], rows)
 
 
 @table

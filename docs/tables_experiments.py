@@ -398,6 +398,49 @@ def updating_verdict() -> str:
 
 
 @table
+def similar() -> str:
+    found = result("similar")
+    rows = []
+    for r in found["rows"]:
+        test = {way: [run["test"][way] for run in r["runs"]] for way in ("raw", "shrunk", "popular")}
+        gains = [b - a for a, b in zip(test["raw"], test["shrunk"], strict=True)]
+        fewest = {way: mean(run["fewest"][way] for run in r["runs"]) for way in ("raw", "shrunk")}
+        rows.append(
+            [
+                f"{r['data']}, **{r['model']}**",
+                short(mean(test["raw"])),
+                short(mean(test["shrunk"])),
+                f"{mean(gains):+.4f} ± {stdev(gains) / len(gains) ** 0.5:.4f}",
+                short(mean(test["popular"])),
+                f"{fewest['raw']:.0f}",
+                f"{fewest['shrunk']:.0f}",
+            ]
+        )
+    headings = [
+        "",
+        "raw",
+        f"shrunk by {found['support']:g}",
+        "difference",
+        "popular items",
+        "fewest fans, raw",
+        "shrunk",
+    ]
+    return markdown(headings, rows)
+
+
+@table
+def similar_choice() -> str:
+    found = result("similar")
+    scores: dict[tuple[str, float], list[float]] = {}
+    for run in (run for r in found["rows"] for run in r["runs"]):
+        for choice in run["valid"]:
+            scores.setdefault((choice["support"], choice["by"]), []).append(choice["score"])
+    words = {"fans": "people who liked the other item", "both": "people who liked both"}
+    rows = [[words[way], *(short(mean(scores[way, by])) for by in found["shrinkages"])] for way in words]
+    return markdown(["validation; support is", *(f"by {by:g}" for by in found["shrinkages"])], rows)
+
+
+@table
 def folding() -> str:
     found = result("folding")
     metric = found["metric"]

@@ -41,8 +41,8 @@ def _seconds(code):
 PUBLIC = """
 BPR CFGAN CoClustering EASE GMF GraphGAN IALS IRGAN ItemKNN ItemPop LambdaFM MultVAE NMF PMF PUGMF PURE SVD SlopeOne
 Comparison Evaluation Interactions PurerecError Recommender Run Split Tuned __version__ compare estimate_prior
-evaluate evaluate_by given_split ingest load load_model load_split make_model make_world metrics read read_labels
-register register_metric register_reader save_split split tune
+evaluate evaluate_by given_split ingest load load_model load_split make_model make_world metrics read read_items
+read_labels register register_metric register_reader save_split split tune
 """
 
 

@@ -8,7 +8,7 @@
     print(pr.evaluate(model, split))
     model.recommend(["196", "22"], k=10)
 
-    data       load, read, read_labels, ingest (files larger than memory), make_world, Interactions
+    data       load, read, read_labels, read_items, ingest (files larger than memory), make_world, Interactions
     splits     split, given_split, Split, save_split, load_split
     models     a class for each of the eighteen methods; make_model by name, load_model from a folder;
                Recommender (what they have in common), Run (what a fit may do besides learning)
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from purerec.data.catalog import load as load
     from purerec.data.given import given_split as given_split
     from purerec.data.interactions import Interactions as Interactions
+    from purerec.data.items.reading import read_items as read_items
     from purerec.data.plugins.readers import register_reader as register_reader
     from purerec.data.readers import read as read
     from purerec.data.readers import read_labels as read_labels
@@ -114,6 +115,7 @@ _WHERE = {
     "make_model": "models.registry",
     "make_world": "data.synthetic.world",
     "read": "data.readers",
+    "read_items": "data.items.reading",
     "read_labels": "data.readers",
     "register": "models.registry",
     "register_metric": "evaluation.own",

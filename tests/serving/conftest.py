@@ -19,6 +19,8 @@ import polars as pl
 import pytest
 
 from purerec.data.interactions import Interactions
+from purerec.data.items.reading import read_items
+from purerec.data.items.table import ItemTable
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
 
@@ -44,9 +46,17 @@ def fitted(seed: int = 0, name: str = "ials", **settings: Any) -> Recommender:
     return make_model(name, **settings).fit(tiny_log(seed), seed=seed)
 
 
+def item_table() -> ItemTable:
+    """Genres, years and stock of the numbered items, and of two that nobody had."""
+    n = range(57)
+    columns = {"genre": [("Sea|Ship" if i % 2 else "Star") for i in n], "year": [1960 + i for i in n]}
+    stock = {"in_stock": [i % 3 > 0 for i in n], "poster": [f"/posters/{i}.png" for i in n]}
+    return read_items(pl.DataFrame({"item": [f"i{i}" for i in n], **columns, **stock}))
+
+
 @pytest.fixture(scope="session")
 def model() -> Recommender:
-    return fitted()
+    return fitted().set_items(item_table())
 
 
 @pytest.fixture(scope="session")

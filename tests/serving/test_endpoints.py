@@ -53,8 +53,11 @@ def test_seen_candidates_and_exclusions(served: Served, model: Recommender):
 def test_reasons(served: Served, model: Recommender):
     history = ["i2", "i4", "i6"]
     answer = served.post("/v1/recommend", {"history": history, "k": 2, "explain": 2}).json()["results"][0]
-    for entry in answer["items"]:
-        found = model.explain_for(history, entry["item"], k=2)
+    targets = [model.items.index(entry["item"]) for entry in answer["items"]]
+    for entry, found in zip(
+        answer["items"], model.reasons_for_history(model.items.indices(history), targets, 2), strict=True
+    ):
+        assert entry["kind"] == found.kind
         assert table(entry["because"], "item", "label") == frame(found.because, "item", "label")
         assert [b["share"] for b in entry["because"]] == pytest.approx(found.because["share"].to_list(), rel=1e-4)
     entry = served.post("/v1/recommend", {"users": ["u3"], "k": 1, "explain": 3}).json()["results"][0]["items"][0]
@@ -64,7 +67,9 @@ def test_reasons(served: Served, model: Recommender):
 def test_one_user(served: Served, model: Recommender):
     answer = served.get("/v1/users/u3/recommendations", params={"k": 3, "explain": 1}).json()
     assert table(answer["items"], "item") == frame(model.recommend(["u3"], k=3), "item")
-    assert len(answer["items"][0]["because"]) == 1
+    assert [len(entry["because"]) for entry in answer["items"]] == [
+        entry["kind"] == "liked" for entry in answer["items"]
+    ]
     own = model.seen.row(model.users.index("u3"))
     assert [h["item"] for h in answer["history"]] == model.items.take(own).to_list()
     assert answer["user"] == "u3"
@@ -114,11 +119,12 @@ def test_users_by_prefix(served: Served):
 def test_explain(served: Served, model: Recommender):
     answer = served.get("/v1/explain", params={"user": "u3", "item": "i9", "k": 3}).json()
     found = model.explain("u3", "i9", k=3)
-    assert (answer["method"], answer["text"]) == (found.method, found.text)
+    assert (answer["kind"], answer["text"]) == (found.kind, found.text)
+    assert answer["lift"] == pytest.approx(found.lift, rel=1e-4)
     assert table(answer["because"], "item", "label") == frame(found.because, "item", "label")
     assert answer["score"] == pytest.approx(found.score, rel=1e-4)
     answer = served.post("/v1/explain", {"history": ["i2", "nope"], "item": "i9", "k": 3}).json()
-    assert answer["because"][0]["item"] == "i2"
+    assert answer["kind"] == model.explain_for(["i2"], "i9").kind
     assert answer["unknown_items"] == ["nope"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,9 @@ from purerec.cli.options import (
 from purerec.cli.workers import is_worker, start_workers, was_restarted
 from purerec.errors import ConfigError, counted
 from purerec.output import console
+
+if TYPE_CHECKING:
+    from purerec.data.items.table import ItemTable
 
 
 def fit(
@@ -69,6 +72,7 @@ def fit(
 
     Examples:
       purerec fit clicks.csv --model pure --out model
+      purerec fit clicks.csv --model pure --items items.csv --out model
       purerec fit ml-100k --model pure --set dim=8 --split u1 --out model
       purerec fit clicks.csv --model pure --early-stopping --metric NDCG@20 --out model
       purerec fit clicks.csv --model pure --out model --resume
@@ -100,6 +104,7 @@ def fit(
     check_outputs({"--log": log, "the checkpoint": checkpoint}, {})
     given = settings_of(set_, settings, model)
     recommender = make_model(model, **given | ({} if metric is None else {"metric": metric}))
+    items = reading.item_table()
     data_log = reading.load(data)
     parts = None if split is None else holding_out.split(data_log, split)
     if parts is not None and settings is not None:
@@ -122,6 +127,8 @@ def fit(
                 recommender.fit(train, seed=seed, run=options)
         except KeyboardInterrupt as stop:
             raise console.Interrupted(f"interrupted {stop}".strip()) from None
+        if items is not None:
+            recommender.set_items(items)
         judged = None if parts is None else evaluate(recommender, parts, metrics=metrics, seed=seed)
         report = {"report.html": fit_report(recommender, judged).encode()}
         measured = {} if judged is None else {"metrics": judged.metrics}
@@ -142,6 +149,8 @@ def fit(
     if judged is not None and parts is not None:
         console.say(f"on the test part of {parts.describe()}; {judged.label}:")
         console.table(list(judged.metrics), [list(judged.metrics.values())])
+    if recommender.item_table is not None:
+        console.note(_about_items(recommender.item_table))
     own = imports_of(recommender)
     ask = command("recommend", folder, "--user", recommender.users[0], *own)
     console.note(f"next: {ask}   or   {command('serve', folder, *own)}")
@@ -150,6 +159,13 @@ def fit(
 def check_shared(model: str) -> None:
     if model not in ("gmf", "pugmf", "pure"):
         raise ConfigError(f"{model} is fitted by one process; --workers is for gmf, pugmf and pure")
+
+
+def _about_items(table: ItemTable) -> str:
+    """What was found of the items."""
+    columns = ", ".join(f"{name} ({column.kind})" for name, column in table.columns.items())
+    new = f"; {table.n_cold:,} that nobody had, see --cold-items" if table.n_cold else ""
+    return f"items: {columns or 'no columns but the title'}{new}"
 
 
 def _check_metrics(metrics: str | None, metric: str | None, *, split: str | None, early_stopping: bool) -> None:

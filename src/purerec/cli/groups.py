@@ -19,6 +19,7 @@ from purerec.output import console
 
 if TYPE_CHECKING:
     from purerec.data.interactions import Interactions
+    from purerec.data.items.table import ItemTable
     from purerec.data.splits import Split
 
 
@@ -139,9 +140,22 @@ class Reading(FileColumns):
 
 @dataclass(frozen=True)
 class ReadingWithTitles(Reading):
-    """How to read a file, and the titles of its items."""
+    """How to read a file, and what is known about its items."""
 
     titles: Annotated[Path | None, _option("--titles", "File with item ids and titles.", "Reading")] = None
+    items: Annotated[
+        Path | None, _option("--items", "Table of items: ids, titles and any other columns, for rules.", "Reading")
+    ] = None
+
+    def item_table(self) -> ItemTable | None:
+        """The table of --items, if there is one."""
+        if self.items is None:
+            return None
+        if self.titles is not None:
+            raise ConfigError("give either --titles or --items: a title column there is taken for the titles")
+        from purerec.data.items.reading import read_items
+
+        return read_items(self.items, encoding=self.encoding)
 
     def load(self, source: str, *, explain_positives: bool = True) -> Interactions:
         from purerec.data.readers import read_labels
@@ -273,6 +287,7 @@ _INPUTS = {
     "titles": "--titles",
     "users_table": "--users",
     "items_table": "--items",
+    "items": "--items",
     "settings": "--settings",
     "users_file": "--users-file",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +16,52 @@ from purerec.output import console
 if TYPE_CHECKING:
     import polars as pl
 
+_REASONS = 2
+"""Own items of a person that a reason names, at most."""
 _SHOWN = 8
 """Parts of a long run after each of which the progress bar moves, at least."""
+
+
+def _rule(name: str, text: str, metavar: str | None = None) -> Any:
+    return typer.Option(name, help=text, metavar=metavar, rich_help_panel="Rules")
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """Rules for lists."""
+
+    where: Annotated[
+        list[str] | None,
+        _rule("--where", "A condition on the item table, such as 'year>=1990'; may be repeated.", "CONDITION"),
+    ] = None
+    at_most: Annotated[
+        list[str] | None,
+        _rule("--at-most", "So many items of one value, such as genre=3; may be repeated.", "COLUMN=N"),
+    ] = None
+    diversity: Annotated[float, _rule("--diversity", "How much items lose by being alike, from 0 to 1.")] = 0.0
+    popularity_discount: Annotated[
+        float, _rule("--popularity-discount", "How much popular items lose, from 0 to 1.")
+    ] = 0.0
+    cold_items: Annotated[
+        int, _rule("--cold-items", "Places for items that nobody had, chosen by their columns alone.")
+    ] = 0
+
+    def options(self) -> dict[str, Any]:
+        """As arguments of `Recommender.recommend`."""
+        return {
+            "where": self.where or [],
+            "at_most": dict(_cap(text) for text in self.at_most or []),
+            "diversity": self.diversity,
+            "popularity_discount": self.popularity_discount,
+            "cold_items": self.cold_items,
+        }
+
+
+def _cap(text: str) -> tuple[str, int]:
+    name, equals, most = text.rpartition("=")
+    if not equals or not name.strip() or not most.strip().isdecimal():
+        raise ConfigError(f"--at-most takes COLUMN=N, such as --at-most genre=3, not {text!r}")
+    return name.strip(), int(most)
 
 
 def recommend(
@@ -39,6 +84,8 @@ def recommend(
     exclude: Annotated[
         str | None, typer.Option("--exclude", metavar="ITEM,ITEM", help="These may not be recommended.")
     ] = None,
+    rules: Shaping = Shaping(),
+    explain: Annotated[bool, typer.Option("--explain", help="Add a column with the reason for each item.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write to a .parquet, .csv or .jsonl file.")
     ] = None,
@@ -48,7 +95,9 @@ def recommend(
 
     Examples:
       purerec recommend model --user 196 --user 22 -k 5
-      purerec recommend model --history 50,181
+      purerec recommend model --history 50,181 --explain
+      purerec recommend model --user 196 --where genre=Comedy --where 'year>=1990' --at-most genre=3
+      purerec recommend model --user 196 --diversity 0.3 --popularity-discount 0.2 --cold-items 1
       purerec recommend model --all --out recs.parquet
     """
     from purerec.models.registry import load_model
@@ -65,7 +114,13 @@ def recommend(
         check_target(out)
     chosen = _lines(users_file) if users_file is not None else user
     model = load_model(folder)
-    options: dict[str, Any] = {"exclude_seen": not include_seen, "items": _ids(items), "exclude": _ids(exclude)}
+    options: dict[str, Any] = {
+        "exclude_seen": not include_seen,
+        "items": _ids(items),
+        "exclude": _ids(exclude),
+        "explain": _REASONS if explain else 0,
+        **rules.options(),
+    }
     if out is not None:
         n_users = len(model.users) if everybody else len(chosen or [None])
         parts = (
@@ -83,7 +138,7 @@ def recommend(
     if json:
         console.write_json(found.to_dicts(), json)
     if json != "-":
-        order = [c for c in ("user", "rank", "item", "label", "score") if c in found.columns]
+        order = [c for c in ("user", "rank", "item", "label", "score", "reason") if c in found.columns]
         console.table(
             order,
             [[_id_text(c, v) for c, v in zip(order, row, strict=True)] for row in found.select(order).rows()],

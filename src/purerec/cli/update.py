@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from purerec.cli.groups import ReadingWithTitles
-from purerec.cli.options import DataArg, FolderArg, SeedOpt, command, epoch_lines, imports_of
-from purerec.errors import counted
+from purerec.cli.options import DataOpt, FolderArg, SeedOpt, command, epoch_lines, imports_of
+from purerec.errors import ConfigError, counted
 from purerec.output import console
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 def update(
     folder: FolderArg,
-    data: DataArg,
+    data: DataOpt = None,
+    *,
     out: Annotated[Path, typer.Option("--out", help="Folder to write to; the same as DIR replaces it.")],
     epochs: Annotated[
         int | None, typer.Option("--epochs", help="Passes over all positives, for models trained in epochs.")
@@ -30,20 +31,32 @@ def update(
 ) -> None:
     """Update a fitted model with new interactions, including new users and items.
 
-    DATA has the new interactions only; the model remembers those it was fitted on.
+    DATA has the new interactions only; the model remembers those it was fitted on. --items alone replaces the table
+    of items, and changes nothing else.
 
     Examples:
       purerec update model today.csv --out model
       purerec update model today.csv --out model-tuesday --titles titles.csv
+      purerec update model --items items.csv --out model
     """
     from purerec.models.registry import load_model
     from purerec.output.report import fit_report
-    from purerec.storage import check_target, locked
+    from purerec.storage import check_target, locked, read_manifest
     from purerec.training.run import Run
 
+    if data is None and reading.items is None:
+        raise ConfigError("give DATA, new interactions; or --items FILE, a new table of items")
     check_target(out, kind="model")  # before the work, not after
+    items = reading.item_table()
     with locked(out):  # from before it is read: of two updates at once, one would be lost
         model = load_model(folder)
+        if items is not None:
+            model.set_items(items)
+        if data is None:
+            measured = {"metrics": found} if (found := read_manifest(folder, kind="model").get("metrics")) else {}
+            written = model.save(out, files={"report.html": fit_report(model).encode()}, **measured)
+            console.say(f"the items of {written} are those of {reading.items} now")
+            return
         as_before = reading.min_rating is None and model.fitted_on.positive_rating is not None
         new = reading.load(data, explain_positives=not as_before)
         before = model.fitted_on.updated

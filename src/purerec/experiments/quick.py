@@ -16,6 +16,7 @@ from purerec.experiments.specs import (
     PanelsSpec,
     PriorSpec,
     RelevanceSpec,
+    SimilarSpec,
     StatisticsSpec,
     UpdatingSpec,
     ValidationSpec,
@@ -38,7 +39,7 @@ def quick_form(spec: AnyExperiment) -> AnyExperiment | None:
             changes = {"worlds": dict(list(spec.worlds.items())[:2])}
         case ExposureSpec() | RelevanceSpec():
             changes = {"exposures": spec.exposures[:: max(1, len(spec.exposures) - 1)]}
-        case FoldingSpec() | UpdatingSpec() | StatisticsSpec():
+        case FoldingSpec() | UpdatingSpec() | StatisticsSpec() | SimilarSpec():
             changes = {"data": [QUICK_DATA]} if QUICK_DATA in spec.data else None
         case LeaveOneOutSpec():
             logs = [log for log in spec.data if log.data == QUICK_DATA]

@@ -25,6 +25,7 @@ from purerec.experiments.fold_in import folding_quality
 from purerec.experiments.kinds.game import inside_the_game
 from purerec.experiments.kinds.prior_estimation import on_known_priors
 from purerec.experiments.kinds.relevance import true_and_estimated
+from purerec.experiments.kinds.similar import similar_quality
 from purerec.experiments.leave_one_out import leave_one_out
 from purerec.experiments.panels import Panel, make_panel
 from purerec.experiments.plans import plans_of
@@ -42,6 +43,7 @@ from purerec.experiments.specs import (
     PanelsSpec,
     PriorSpec,
     RelevanceSpec,
+    SimilarSpec,
     StatisticsSpec,
     UpdatingSpec,
     ValidationSpec,
@@ -226,6 +228,8 @@ def _run(spec: AnyExperiment, tell: Tell, store: CellStore | None, watch: Watch)
             return leave_one_out(spec, spec.seeds, store, watch)
         case PriorSpec():
             return on_known_priors(spec, spec.seeds, tell)
+        case SimilarSpec():
+            return similar_quality(spec, spec.seeds, tell)
         case UpdatingSpec():
             return updating_quality(spec, spec.seeds, tell)
         case ComparisonSpec() | PanelsSpec():

@@ -222,6 +222,23 @@ class UpdatingSpec(Experiment):
     models: list[Line]
 
 
+class SimilarSpec(SpecTable):
+    """Similar items, judged by what people who were held out like together."""
+
+    kind: Literal["similar"]
+    title: str
+    seeds: Count
+    data: list[str]
+    models: list[str]
+    k: Count
+    """Similar items of each item."""
+    held_out: Annotated[float, Field(gt=0, lt=0.5)]
+    """Share of people by whom the shrinkage is chosen, and of those by whom it is judged."""
+    fans: Count
+    """Items that fewer of them like are not asked about."""
+    shrinkages: list[Annotated[float, Field(ge=0)]]
+
+
 class LogSpec(SpecTable):
     """A log that settings are tried on."""
 
@@ -286,6 +303,7 @@ AnyExperiment = (
     | UpdatingSpec
     | LeaveOneOutSpec
     | PriorSpec
+    | SimilarSpec
 )
 _KINDS: dict[str, type[AnyExperiment]] = {
     str(get_args(kind.model_fields["kind"].annotation)[0]): kind for kind in get_args(AnyExperiment)

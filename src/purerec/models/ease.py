@@ -95,7 +95,7 @@ class EASE(Recommender):
     def _score_history(self, item_idx: I32) -> F32:
         return self._weights.of_history(item_idx)
 
-    def _shares(self, person: Person, target_idx: int) -> F32 | None:
+    def _shares(self, person: Person, target_idx: I64) -> F32 | None:
         return self._weights.shares(person.item_idx, target_idx)
 
     def _item_weights(self, item_idx: int) -> F32 | None:

@@ -108,8 +108,8 @@ class ItemKNN(Recommender):
     def _score_history(self, item_idx: I32) -> F32:
         return np.asarray(self._near[item_idx].sum(axis=0), dtype=np.float32)
 
-    def _shares(self, person: Person, target_idx: int) -> F32 | None:
-        shares: F32 = self._near[person.item_idx][:, [target_idx]].toarray()[:, 0]
+    def _shares(self, person: Person, target_idx: I64) -> F32 | None:
+        shares: F32 = self._near[person.item_idx][:, target_idx].toarray()
         return shares
 
     def _item_weights(self, item_idx: int) -> F32 | None:

@@ -37,8 +37,8 @@ class ItemPop(Recommender):
     def _score_history(self, item_idx: I32) -> F32:
         return self._counts
 
-    def _shares(self, person: Person, target_idx: int) -> F32 | None:
-        return np.zeros(len(person.item_idx), dtype=np.float32)
+    def _shares(self, person: Person, target_idx: I64) -> F32 | None:
+        return np.zeros((len(person.item_idx), len(target_idx)), dtype=np.float32)
 
     def factors(self) -> Factors | None:
         # A user vector of width one and zero weight: the score is the item bias alone.

@@ -126,13 +126,17 @@ class SlopeOne(RatingModel):
         weight[0, item_idx], value[0, item_idx] = 1, self._scale[2]
         return csr_array(weight), csr_array(value)
 
-    def _shares(self, person: Person, target_idx: int) -> F32 | None:
+    def _shares(self, person: Person, target_idx: I64) -> F32 | None:
         """Own items' terms of the sum, divided by its weight; drawn zeros and shrinkage are the rest."""
-        own, target = person.item_idx, [target_idx]
         if person.user_idx is None:
-            mask, targets = self._person(own)
+            known = self._person(person.item_idx)
         else:
-            mask, targets = self._mask[[person.user_idx]], self._targets[[person.user_idx]]
+            known = self._mask[[person.user_idx]], self._targets[[person.user_idx]]
+        return np.stack([self._share(person.item_idx, *known, int(target)) for target in target_idx], axis=1)
+
+    def _share(self, own: I32, mask: Any, targets: Any, target_idx: int) -> F32:
+        """(len(own),) in the score of one item"""
+        target = [target_idx]
         by_item, targets_by_item = self._by_item
         fans, likes = by_item[target], targets_by_item[target]
         common = (fans @ self._mask).toarray()[0]

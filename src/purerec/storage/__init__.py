@@ -4,6 +4,7 @@
     manifests    the marker of such a folder: its kind, format, files and checksums
     structure    whether tensors have the shapes and values that the code which uses them relies on
     packing      ids, strings and logs as tensors
+    item_tables  what is known about items
     splits       the parts of a split
     snapshots    a folder's tensors in memory that several processes share
     files        single files, devices and pipes
@@ -28,6 +29,7 @@ from purerec.storage.folders import (
     remove_folder,
     write_folder,
 )
+from purerec.storage.item_tables import pack_item_table, unpack_item_table
 from purerec.storage.locks import claimed, locked
 from purerec.storage.manifests import FORMAT, HEAD, MANIFEST, TENSORS, read_manifest, write_manifest
 from purerec.storage.outputs import check_outputs
@@ -65,6 +67,7 @@ __all__ = [
     "new_folder",
     "open_output",
     "pack_interactions",
+    "pack_item_table",
     "pack_strings",
     "pack_vocabulary",
     "read_folder",
@@ -73,6 +76,7 @@ __all__ = [
     "save_split",
     "take_snapshot",
     "unpack_interactions",
+    "unpack_item_table",
     "unpack_strings",
     "unpack_vocabulary",
     "write_file",

@@ -45,7 +45,7 @@ def test_a_history_its_shares_and_rows(weights, matrix, items):
     items = np.array(items, dtype=np.int32)
     np.testing.assert_allclose(weights.of_history(items), matrix[items].sum(axis=0), atol=1e-6)
     for target in range(N):
-        np.testing.assert_array_equal(weights.shares(items, target), matrix[items, target])
+        np.testing.assert_array_equal(weights.shares(items, np.array([target, 0]))[:, 0], matrix[items, target])
     for item in items:
         np.testing.assert_array_equal(weights.row(item), matrix[item])
         weights.row(item)[:] = 0  # a copy

@@ -126,7 +126,9 @@ def test_similar_items(name, fitted):
 def test_similar_items_by_vectors_and_by_weights(fitted):
     vectors = fitted("bpr").factors().items.astype(float)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    liked = fitted("bpr").popularity()
     near = vectors @ vectors[5]
+    near = np.where(near > 0, near * liked / (liked + 50), near)
     near[5] = -2
     top = fitted("bpr").top_similar(5, 3)
     np.testing.assert_array_equal(top.items[0], np.argsort(-near)[:3])
@@ -138,7 +140,7 @@ def test_similar_items_by_vectors_and_by_weights(fitted):
 def test_similar_items_by_people(fitted, log):
     x = np.zeros((N_USERS, N_ITEMS))
     x[log.user_idx, log.item_idx] = 1
-    near = x.T @ x[:, 4] / np.sqrt(x.sum(0) * x[:, 4].sum())
+    near = x.T @ x[:, 4] / np.sqrt(x.sum(0) * x[:, 4].sum()) * x.sum(0) / (x.sum(0) + 50)
     top = fitted("itempop").top_similar(4, N_ITEMS)
     np.testing.assert_allclose(np.sort(top.scores[0])[::-1], np.sort(np.delete(near, 4))[::-1], atol=1e-6)
 
@@ -362,8 +364,9 @@ BY_INDEX = {
     "top_for_history exclude": lambda model, bad: model.top_for_history([0], 3, exclude=_listed(bad)),
     "score_history": lambda model, bad: model.score_history(_listed(bad)),
     "fold_in": lambda model, bad: model.fold_in(_listed(bad)),
-    "explain_history": lambda model, bad: model.explain_history(_listed(bad), 1),
-    "explain_history target": lambda model, bad: model.explain_history([0], bad),
+    "reasons_for_history": lambda model, bad: model.reasons_for_history(_listed(bad), 1),
+    "reasons_for_history target": lambda model, bad: model.reasons_for_history([0], bad),
+    "reasons_for_user": lambda model, bad: model.reasons_for_user(bad, 1),
     "top_similar": lambda model, bad: model.top_similar(bad, 3),
 }
 

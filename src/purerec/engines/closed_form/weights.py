@@ -30,8 +30,8 @@ class ItemWeights(ABC):
         """(n_items,) scores for somebody with these items"""
 
     @abstractmethod
-    def shares(self, item_idx: I32, target_idx: int) -> F32:
-        """(len(item_idx),) what each of these items adds to the score of the target"""
+    def shares(self, item_idx: I32, target_idx: I64) -> F32:
+        """(len(item_idx), len(target_idx)) what each of these items adds to the score of each target"""
 
     @abstractmethod
     def row(self, item_idx: int) -> F32:
@@ -76,8 +76,8 @@ class DenseWeights(ItemWeights):
         found: F32 = self.matrix[item_idx].sum(axis=0)
         return found
 
-    def shares(self, item_idx: I32, target_idx: int) -> F32:
-        found: F32 = self.matrix[item_idx, target_idx]
+    def shares(self, item_idx: I32, target_idx: I64) -> F32:
+        found: F32 = self.matrix[np.ix_(item_idx, target_idx)]
         return found
 
     def row(self, item_idx: int) -> F32:
@@ -119,13 +119,13 @@ class SparseWeights(ItemWeights):
         found: F32 = self.scores(only, np.zeros(1, dtype=np.int64))[0]
         return found
 
-    def shares(self, item_idx: I32, target_idx: int) -> F32:
-        found = np.zeros(len(item_idx), dtype=np.float32)
+    def shares(self, item_idx: I32, target_idx: I64) -> F32:
+        found = np.zeros((len(item_idx), len(target_idx)), dtype=np.float32)
         for n, j in enumerate(item_idx):
             items, values = self._row(int(j))
-            at = np.searchsorted(items, target_idx)
-            if at < len(items) and items[at] == target_idx:
-                found[n] = values[at]
+            if len(items):
+                at = np.minimum(np.searchsorted(items, target_idx), len(items) - 1)
+                found[n] = np.where(items[at] == target_idx, values[at], 0)
         return found
 
     def row(self, item_idx: int) -> F32:

@@ -3,8 +3,9 @@
     recommender      the contract: what a model writes, fitting, and the questions it is asked
     config           its settings; data_defaults: those that follow the data; search_space: how far a search goes
     answering        lists: functions that take a model, as are
+    listing          the same with external ids,
     similar          near items,
-    explaining       reasons, and
+    explaining       reasons, by the lift of scores over popularity (lift), and
     updating         more data for a fitted model
     foldin           the vector of a person who was not in training
     derived          what is made from a fitted model once

@@ -11,11 +11,15 @@ import numpy as np
 
 from purerec.errors import ScoreError
 from purerec.models.contract.foldin import Folding
+from purerec.models.contract.lift import Level, level_of
 from purerec.ranking.scorers import Factors
 from purerec.types import F32, I32
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
+
+
+_PROJECTIONS, _AT_ONCE = 64, 8
 
 
 class Derived:
@@ -38,9 +42,28 @@ class Derived:
     @cached_property
     def directions(self) -> F32:
         """(n_items, dim) the items' vectors, made equally long"""
-        vectors = self.vectors.items
-        length = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.ascontiguousarray(vectors / np.maximum(length, np.float32(1e-12)), dtype=np.float32)
+        return _unit(self.vectors.items)
+
+    @property
+    def has_vectors(self) -> bool:
+        """With one dimension or none (popularity), every cosine is 1, -1 or 0: who liked what says more."""
+        return self.vector_part is not None and self.vector_part.items.shape[1] >= 2
+
+    @cached_property
+    def profiles(self) -> F32:
+        """(n_items, dim) of length 1: the items' vectors; without such, random projections of who liked them, whose
+        products are near to their cosines"""
+        if self.has_vectors:
+            return self.directions
+        rng, n_users = np.random.default_rng(0), self.fans.shape[1]
+        parts = range(0, _PROJECTIONS, _AT_ONCE)
+        found = [self.fans @ rng.standard_normal((n_users, _AT_ONCE), dtype=np.float32) for _ in parts]
+        return _unit(np.concatenate(found, axis=1))
+
+    @cached_property
+    def level(self) -> Level:
+        """How well items do with everybody"""
+        return level_of(self._model)
 
     @cached_property
     def fans(self) -> Any:
@@ -91,3 +114,8 @@ class Derived:
         except np.linalg.LinAlgError as error:
             name = self._model.name
             raise ScoreError(f"{name} has parameters that cannot be computed with ({error}); fit it again") from None
+
+
+def _unit(vectors: F32) -> F32:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.ascontiguousarray(vectors / np.maximum(length, np.float32(1e-12)), dtype=np.float32)

@@ -1,4 +1,12 @@
-"""Why an item is in somebody's list: the person's own items that carry its score most.
+"""Why an item is in somebody's list.
+
+    liked       a few of the person's own items carry what sets it apart from others that are as popular: because you
+                liked these
+    like_you    something sets it apart, but no few items do: popular with people like you
+    popular     nothing does: anybody would get it
+
+What sets an item apart is the lift of its score (see `lift`). The three strongest of the person's items have to carry
+a quarter of it to be a reason. How much each carries is the lift of its share in the score:
 
 **Linear models between items** (EASE, ItemKNN, SlopeOne): the score is a sum over the person's items, so each has its
 exact share.
@@ -19,27 +27,35 @@ the PU risk l_j is linear and c_j = H^-1 q_j / n is the influence function: how 
 j gets more weight. For least squares (iALS) the rest is zero. The vector of somebody in training was reached by
 gradient steps and is near the minimum, not at it; what is missing is part of the rest.
 
-**Otherwise** (a network as scorer, co-clusters) the score has no such parts; then the person's items most similar to
-the item stand in for them, and `method` says so.
+**Otherwise** (a network as scorer, co-clusters) the score has no such parts, and no own item is named as a reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from purerec.data.indices import index_of
+from purerec.data.indices import indices_of
 from purerec.data.vocabulary import Id
-from purerec.models.contract.answering import checked_k, history_of, item_indices, scores_of_history
-from purerec.models.contract.similar import similarity
-from purerec.types import F32, I32
+from purerec.models.contract.answering import checked_k, item_indices, scores_of_history
+from purerec.types import F32, F64, I32, I64
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
+
+Kind = Literal["liked", "like_you", "popular"]
+
+_CLEAR = 0.25
+"""A lift is one from so many standard deviations of the person's lifts."""
+_FEW = 3
+_CARRIED = 0.25
+"""The share of a lift that so few own items have to carry"""
+_STRONG = 0.5
+"""An own item may be named in place of the strongest if it carries this much of what that one does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,89 +76,170 @@ class Explanation:
 
     item: Id
     score: float
-    method: Literal["exact", "similarity"]
+    kind: Kind
+    lift: float
+    """How far the score is above what popularity explains"""
+    reason: str
+    """A few words for the person: 'because you liked ...', 'popular with people like you', 'popular'"""
     text: str
-    """One sentence that says what the shares mean"""
+    """One sentence with the figures"""
     because: pl.DataFrame
-    """item, (label), share: the person's own items that carry the score most, largest first"""
+    """item, (label), share, lift: own items that are the reason, largest lift first; none unless `kind` is 'liked'"""
     item_idx: I32
     """The same by internal index"""
-    shares: F32
+    method: Literal["exact", "none"]
+    """exact: shares are parts of the score; none: it has no parts"""
+    shares: pl.DataFrame
+    """item, (label), share, lift of all own items, largest lift first; they and `rest` add up to the score"""
     rest: float | None
-    """The score without the shares of all own items, shown or not; None if the shares are no parts of it"""
+    """The score without all shares; None if it has no parts"""
 
 
-def explain_user(model: Recommender, user: Id, item: Id, k: int) -> Explanation:
-    """See `Recommender.explain`."""
-    user_idx, target_idx = model.users.index(user), model.items.index(item)
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What scores of one person are made of, at some items."""
+
+    scores: F64
+    """(n_targets,)"""
+    shares: F64 | None
+    """(n_own, n_targets)"""
+
+    def split(self, at: int) -> tuple[_Parts, _Parts]:
+        """The first targets, and the others."""
+        first, others = (None, None) if self.shares is None else (self.shares[:, :at], self.shares[:, at:])
+        return _Parts(self.scores[:at], first), _Parts(self.scores[at:], others)
+
+
+def person_of(model: Recommender, user_idx: int) -> Person:
+    """Somebody of the training data."""
     parts = model.derived.vector_part
-    vector = None if parts is None else parts.users[user_idx]
-    return _explain(model, Person(model.seen.row(user_idx), user_idx, vector), target_idx, k)
+    return Person(model.seen.row(user_idx), user_idx, None if parts is None else parts.users[user_idx])
 
 
-def explain_new(model: Recommender, history: Iterable[Id] | Id, item: Id, k: int) -> Explanation:
-    """See `Recommender.explain_for`."""
-    return explain_history(model, history_of(model, history), model.items.index(item), k)
+def somebody_new(model: Recommender, item_idx: I32) -> Person:
+    """Somebody with this history, each item once."""
+    known = item_indices(model, item_idx)
+    return Person(known, None, model.derived.vector_of(known))
 
 
-def explain_history(model: Recommender, item_idx: I32, target_idx: int, k: int) -> Explanation:
-    """See `Recommender.explain_history`."""
-    known, target_idx = item_indices(model, item_idx), index_of(target_idx, len(model.items), "item")
-    return _explain(model, Person(known, None, model.derived.vector_of(known)), target_idx, k)
+def explain_list(model: Recommender, person: Person, target_idx: npt.ArrayLike, k: int) -> list[Explanation]:
+    """Reasons for a whole list; own items that were named before give way to others that carry almost as much."""
+    targets, own = indices_of(target_idx, len(model.items), "item"), person.item_idx
+    k = checked_k(k)
+    level, n_targets = model.derived.level, len(targets)
+    both = _parts(model, person, np.concatenate([targets, level.items]))
+    at, base = both.split(n_targets)
+    lifts, spread, gains = np.zeros(n_targets), 0.0, None
+    if len(own) and model.personalised:
+        lifts = level.lift(at.scores, base.scores, targets)
+        spread = float(level.lift(base.scores, base.scores, level.items).std())
+        if at.shares is not None and base.shares is not None:
+            gains = level.lift(at.shares, base.shares, targets)
+    named = np.zeros(len(own), dtype=np.int64)
+    found = []
+    for n, target in enumerate(targets.tolist()):
+        shares = None if at.shares is None else at.shares[:, n]
+        gain = np.zeros(len(own)) if gains is None else gains[:, n]
+        carried = gain if shares is None else np.where(shares > 0, gain, 0.0)
+        kind = _kind(float(lifts[n]), spread, carried)
+        chosen = _named(carried, named, k) if kind == "liked" else np.zeros(0, dtype=np.int64)
+        named[chosen] += 1
+        found.append(
+            _explanation(model, own, target, float(at.scores[n]), float(lifts[n]), kind, shares, gain, chosen)
+        )
+    return found
 
 
-def _explain(model: Recommender, person: Person, target_idx: int, k: int) -> Explanation:
-    own, score = person.item_idx, _score(model, person, target_idx)
-    shares: F32 | None = np.zeros(0, dtype=np.float32)
-    if len(own):
-        shares = model._shares(person, target_idx)
-        if shares is None and (parts := model.derived.parts_of(own, person.vector)) is not None:
-            shares = parts @ model.derived.vectors.items[target_idx]
-            if (history := model._history_part()) is not None:
-                shares = shares + history.shares(own, target_idx)
-    exact = shares is not None
-    if shares is None:
-        shares = similarity(model, target_idx)[own]
-    return _explanation(model, target_idx, score, own, shares, checked_k(k), exact=exact)
+def _kind(lift: float, spread: float, gain: F64) -> Kind:
+    if lift <= _CLEAR * spread:
+        return "popular"
+    strongest = np.sort(np.maximum(gain, 0))[::-1][:_FEW]
+    return "liked" if strongest.sum() >= _CARRIED * lift else "like_you"
 
 
-def _score(model: Recommender, person: Person, target_idx: int) -> float:
-    """The score that a list would show."""
-    factors = model.derived.factors
-    if person.vector is not None and factors is not None:
-        bias = 0.0 if factors.item_bias is None else float(factors.item_bias[target_idx])
-        return float(factors.items[target_idx] @ person.vector) + bias
-    if person.user_idx is not None:
-        return float(model._score(np.array([person.user_idx]))[0, target_idx])
-    return float(scores_of_history(model, person.item_idx)[target_idx])
+def _named(gain: F64, times: I64, k: int) -> I64:
+    """Up to k own items, of those that carry much: what was named before counts half as much each time."""
+    strong = np.flatnonzero(gain >= _STRONG * gain.max())
+    fresh = gain[strong] * 0.5 ** times[strong]
+    chosen = strong[np.argsort(-fresh, kind="stable")[:k]]
+    return chosen[np.argsort(-gain[chosen], kind="stable")]
+
+
+def _parts(model: Recommender, person: Person, targets: I64) -> _Parts:
+    own, vector = person.item_idx, person.vector
+    shares = model._shares(person, targets) if len(own) else None
+    parts = model.derived.vector_part
+    if vector is not None and parts is not None and shares is None:
+        own_parts, history = model.derived.parts_of(own, vector), model._history_part()
+        if own_parts is not None:
+            shares = own_parts @ parts.items[targets].T
+            if history is not None:
+                shares = shares + history.shares(own, targets)
+    if vector is not None and model.derived.factors is not None:
+        factors = model.derived.factors
+        scores = factors.items[targets] @ vector
+        if factors.item_bias is not None:
+            scores = scores + factors.item_bias[targets]
+    elif person.user_idx is not None:
+        scores = model._score(np.array([person.user_idx]))[0, targets]
+    else:
+        scores = scores_of_history(model, own)[targets]
+    return _Parts(scores.astype(np.float64), None if shares is None else shares.astype(np.float64))
 
 
 def _explanation(
-    model: Recommender, target_idx: int, score: float, own_idx: I32, shares: F32, k: int, *, exact: bool
+    model: Recommender,
+    own: I32,
+    target: int,
+    score: float,
+    lift: float,
+    kind: Kind,
+    shares: F64 | None,
+    gain: F64,
+    chosen: I64,
 ) -> Explanation:
-    """From the share of each own item; the k largest are kept."""
-    best = np.argsort(-shares, kind="stable")[:k]
-    rest = score - float(shares.sum(dtype=np.float64)) if exact else None
-    columns: dict[str, object] = {"item": model.items.take(own_idx[best])}
-    if model.labels is not None:
-        columns["label"] = model.labels.gather(own_idx[best])
-    columns["share"] = shares[best]
-    if not len(own_idx):
-        text = "Nothing is known of this person: the score is the same for everybody."
-    elif rest is not None:
-        text = (
-            f"Of the score of {score:.3g}, the person's own {len(own_idx):,} items add {score - rest:.3g}, these the "
-            f"most; the rest, {rest:.3g}, does not come from single items of theirs."
-        )
-    else:
-        text = "The score has no parts: shown are the person's own items that are most similar to this one."
+    rest = None if shares is None else score - float(shares.sum())
+    value = np.zeros(len(own)) if shares is None else shares
+    order = np.argsort(-gain, kind="stable") if shares is not None else np.zeros(0, dtype=np.int64)
+    because = _table(model, own[chosen], value[chosen], gain[chosen])
     return Explanation(
-        model.items[target_idx],
+        model.items[target],
         score,
-        "exact" if exact else "similarity",
-        text,
-        pl.DataFrame(columns),
-        own_idx[best],
-        shares[best],
-        rest,
+        kind,
+        lift,
+        _reason(model, kind, own[chosen]),
+        _text(kind, lift, float(gain[chosen].sum()), len(own), has_parts=shares is not None),
+        because,
+        own[chosen],
+        "none" if shares is None and len(own) else "exact",
+        _table(model, own[order], value[order], gain[order]),
+        rest if rest is not None or len(own) else score,
     )
+
+
+def _table(model: Recommender, item_idx: I32, shares: F64, lifts: F64) -> pl.DataFrame:
+    columns: dict[str, object] = {"item": model.items.take(item_idx)}
+    if model.labels is not None:
+        columns["label"] = model.labels.gather(item_idx)
+    return pl.DataFrame({**columns, "share": shares, "lift": lifts})
+
+
+def _reason(model: Recommender, kind: Kind, item_idx: I32) -> str:
+    if kind != "liked":
+        return "popular" if kind == "popular" else "popular with people like you"
+    titles = [None] * len(item_idx) if model.labels is None else model.labels.gather(item_idx).to_list()
+    names = [title or str(model.items[int(idx)]) for title, idx in zip(titles, item_idx, strict=True)]
+    return "because you liked " + " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _text(kind: Kind, lift: float, carried: float, n_own: int, *, has_parts: bool) -> str:
+    if not n_own:
+        return "Nothing is known of this person: the score is the same for everybody."
+    if kind == "popular":
+        return "The score is no higher than popularity explains."
+    above = f"The score is {lift:.3g} above what popularity explains"
+    if kind == "liked":
+        return f"{above}; of that, these of the person's {n_own:,} items carry {carried:.3g}."
+    if not has_parts:
+        return f"{above}. It has no parts that belong to single items of theirs."
+    return f"{above}, but no few of the person's {n_own:,} items carry that."

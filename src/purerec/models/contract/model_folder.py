@@ -38,6 +38,8 @@ def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | Non
     tensors |= {"seen.indptr": model.seen.indptr, "seen.indices": model.seen.indices}
     if model.labels is not None:
         tensors |= storage.pack_strings("item.labels", model.labels)
+    if model.item_table is not None:
+        tensors |= storage.pack_item_table(model.item_table)
     manifest = {**own, **model._facts(), **facts}
     return storage.write_folder(path, kind="model", manifest=manifest, tensors=tensors, files=files)
 
@@ -81,3 +83,4 @@ def _take(model: Recommender, tensors: Mapping[str, Array]) -> None:
     settings = {name: value for name, value in model.config if type(value) is int}
     model._check_state(state, settings | {"users": shape[0], "items": shape[1]})
     model._set_state(state)
+    model.item_table = storage.unpack_item_table(tensors, items)

@@ -10,24 +10,27 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy.typing as npt
 import polars as pl
 
 from purerec import storage
-from purerec.data.indices import indices_of
+from purerec.data.indices import index_of, indices_of
 from purerec.data.interactions import Csr, Interactions
+from purerec.data.items.table import ItemTable
 from purerec.data.vocabulary import Id, Vocabulary
 from purerec.engines.closed_form import ItemWeights
 from purerec.errors import ConfigError, NotFittedError
-from purerec.models.contract import answering, explaining, model_folder, similar
+from purerec.models.contract import answering, explaining, listing, model_folder, similar
+from purerec.models.contract.answering import TopOptions
 from purerec.models.contract.checks import check_data
 from purerec.models.contract.config import Config, make_config
 from purerec.models.contract.derived import Derived
 from purerec.models.contract.explaining import Explanation, Person
 from purerec.models.contract.fitted_on import FittedOn
 from purerec.models.contract.foldin import Folding
+from purerec.models.contract.rules import ListRules, RuleOptions
 from purerec.models.contract.updating import update
 from purerec.ranking.ranks import TopK
 from purerec.ranking.scorers import Factors
@@ -51,6 +54,8 @@ class Recommender(ABC):
     continues: ClassVar[bool] = False
     """Whether more data can be learned from where the last fit ended; else an update fits from scratch."""
     fitted_on: FittedOn
+    item_table: ItemTable | None = None
+    """What is known about items: see `set_items`."""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is not None and settings:
@@ -120,8 +125,8 @@ class Recommender(ABC):
         """(n_items,) scores for a person of whom only these items are known, if there is no such way."""
         raise ConfigError(f"{self.name} cannot recommend for people who were not in training")
 
-    def _shares(self, person: Person, target_idx: int) -> F32 | None:
-        """(n,) what each of a person's own items adds to the score of another, if that can be said exactly."""
+    def _shares(self, person: Person, target_idx: I64) -> F32 | None:
+        """(n, len(target_idx)) what each of a person's own items adds to the score of others, if that can be said."""
         return None
 
     def _item_weights(self, item_idx: int) -> F32 | None:
@@ -169,6 +174,17 @@ class Recommender(ABC):
         """The people, items and positives that the model is about."""
         self._users, self._items, self._labels, self._seen = users, items, labels, seen
         self.derived = Derived(self)
+        if self.item_table is not None:
+            self.set_items(self.item_table)
+
+    def set_items(self, table: ItemTable) -> Self:
+        """Take what is known about items, for rules; a title in the table is the item's title from now on."""
+        aligned = table.aligned(self.items)
+        if aligned.titles is not None:
+            titles, old = aligned.titles.head(aligned.n_warm), self._labels
+            self._labels = titles if old is None else titles.zip_with(titles.is_not_null(), old.cast(pl.String))
+        self.item_table = aligned
+        return self
 
     def _take_over(self, other: Self) -> None:
         """Become what a copy has become by learning more."""
@@ -220,13 +236,16 @@ class Recommender(ABC):
         exclude_seen: bool = True,
         items: Iterable[Id] | None = None,
         exclude: Iterable[Id] | None = None,
+        explain: int = 0,
+        **rules: Unpack[RuleOptions],
     ) -> pl.DataFrame:
         """The k best items of some users, or of all: a table of user, item, score, rank (and label).
 
-        `items` are the only candidates, if given; those of `exclude` are none (unknown ones are no error there).
+        `items` are the only candidates, if given; those of `exclude` are none (unknown ones are no error there). With
+        `explain`, a column says why, by so many of the person's own items at most. Rules: see `rules`.
         """
-        rules = answering.ListRules(exclude_seen, items, exclude)
-        return pl.concat(answering.blocks_for_users(self, users, k, rules, None), rechunk=False)
+        options = listing.ListOptions(exclude_seen, items, exclude, explain, ListRules.of(rules))
+        return pl.concat(listing.blocks_for_users(self, users, k, options, None), rechunk=False)
 
     def recommend_blocks(
         self,
@@ -236,11 +255,13 @@ class Recommender(ABC):
         exclude_seen: bool = True,
         items: Iterable[Id] | None = None,
         exclude: Iterable[Id] | None = None,
+        explain: int = 0,
         block_users: int | None = None,
+        **rules: Unpack[RuleOptions],
     ) -> Iterator[pl.DataFrame]:
         """The same table in parts of `block_users` users, one in memory at a time; at least one part."""
-        rules = answering.ListRules(exclude_seen, items, exclude)
-        return answering.blocks_for_users(self, users, k, rules, block_users)
+        options = listing.ListOptions(exclude_seen, items, exclude, explain, ListRules.of(rules))
+        return listing.blocks_for_users(self, users, k, options, block_users)
 
     def recommend_for(
         self,
@@ -250,36 +271,23 @@ class Recommender(ABC):
         exclude_seen: bool = True,
         items: Iterable[Id] | None = None,
         exclude: Iterable[Id] | None = None,
+        explain: int = 0,
+        **rules: Unpack[RuleOptions],
     ) -> pl.DataFrame:
         """The k best items for a person who was not in training, from the items they liked.
 
         Items that the model does not know are left out with a warning; an empty history gives popular items.
         """
-        return answering.for_history(self, history, k, answering.ListRules(exclude_seen, items, exclude))
+        options = listing.ListOptions(exclude_seen, items, exclude, explain, ListRules.of(rules))
+        return listing.for_history(self, history, k, options)
 
-    def top_for_users(
-        self,
-        user_idx: I64,
-        k: int,
-        *,
-        exclude_seen: bool = True,
-        items: I32 | None = None,
-        exclude: I32 | None = None,
-    ) -> TopK:
+    def top_for_users(self, user_idx: I64, k: int, **options: Unpack[TopOptions]) -> TopK:
         """(len(user_idx), k) best items by internal index; lists that are too short end in -1."""
-        return answering.top_for_users(self, user_idx, k, exclude_seen=exclude_seen, items=items, exclude=exclude)
+        return answering.top_for_users(self, user_idx, k, **options)
 
-    def top_for_history(
-        self,
-        item_idx: I32,
-        k: int,
-        *,
-        exclude_seen: bool = True,
-        items: I32 | None = None,
-        exclude: I32 | None = None,
-    ) -> TopK:
+    def top_for_history(self, item_idx: I32, k: int, **options: Unpack[TopOptions]) -> TopK:
         """(1, k) best items for a new person with this history, by internal index."""
-        return answering.top_for_history(self, item_idx, k, exclude_seen=exclude_seen, items=items, exclude=exclude)
+        return answering.top_for_history(self, item_idx, k, **options)
 
     def score_history(self, item_idx: I32) -> F32:
         """(n_items,) scores for a new person with this history, each item once, by internal index."""
@@ -299,23 +307,28 @@ class Recommender(ABC):
         By the model's own weights between items, where it has such; by the cosine of their vectors; else by the
         cosine of who liked them.
         """
-        return answering.table(self, similar.top_similar(self, self.items.index(item), k))
+        return listing.table(self, similar.top_similar(self, self.items.index(item), k))
 
     def top_similar(self, item_idx: int, k: int) -> TopK:
         """(1, k) by internal index."""
         return similar.top_similar(self, item_idx, k)
 
     def explain(self, user: Id, item: Id, k: int = 5) -> Explanation:
-        """Which of a person's own items carry the score of another most; see `explaining`."""
-        return explaining.explain_user(self, user, item, k)
+        """Why an item is in a person's list, with the k own items at most that carry its score; see `explaining`."""
+        return self.reasons_for_user(self.users.index(user), self.items.index(item), k)[0]
 
     def explain_for(self, history: Iterable[Id] | Id, item: Id, k: int = 5) -> Explanation:
         """The same for a person who was not in training."""
-        return explaining.explain_new(self, history, item, k)
+        return self.reasons_for_history(listing.history_of(self, history), self.items.index(item), k)[0]
 
-    def explain_history(self, item_idx: I32, target_idx: int, k: int = 5) -> Explanation:
-        """The same by internal index; the history has each item once."""
-        return explaining.explain_history(self, item_idx, target_idx, k)
+    def reasons_for_user(self, user_idx: int, target_idx: npt.ArrayLike, k: int = 2) -> list[Explanation]:
+        """Reasons for a whole list by internal index, which do not name the same own items again and again."""
+        user_idx = index_of(user_idx, len(self.users), "user")
+        return explaining.explain_list(self, explaining.person_of(self, user_idx), target_idx, k)
+
+    def reasons_for_history(self, item_idx: I32, target_idx: npt.ArrayLike, k: int = 2) -> list[Explanation]:
+        """The same for a new person; the history has each item once."""
+        return explaining.explain_list(self, explaining.somebody_new(self, item_idx), target_idx, k)
 
     # ------------------------------------------------------------------ storing
 

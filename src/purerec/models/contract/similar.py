@@ -1,4 +1,9 @@
-"""Items that are near to one."""
+"""Items that are near to one.
+
+Vectors of items that a handful liked point anywhere, some of them by chance exactly where a well-known one does. So a
+cosine counts only as far as there is support for it: it is multiplied by n / (n + 50), where n people liked the other
+item. 50 is what found the items best that people held out like together (docs/recommending.md).
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,9 @@ from purerec.types import F32
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
 
+SUPPORT = 50.0
+"""Of people who liked an item: with so many, its cosine counts half."""
+
 
 def top_similar(model: Recommender, item_idx: int, k: int) -> TopK:
     """(1, k) by internal index."""
@@ -26,24 +34,40 @@ def top_similar(model: Recommender, item_idx: int, k: int) -> TopK:
 
 
 def similarity(model: Recommender, item_idx: int) -> F32:
-    """(n_items,) the model's own weights between items, where it has such; the cosine of their vectors; else that of
-    who liked them."""
-    own = model._item_weights(item_idx)
-    if own is not None:
-        return own
-    parts = model.derived.factors
-    # With one dimension or none (popularity), every cosine is 1, -1 or 0: who liked what says more.
-    if parts is None or parts.items.shape[1] < 2:
+    """(n_items,) the cosine of vectors, shrunk by support; without vectors the model's own weights between items,
+    which are regularised already; else the cosine of who liked them, shrunk as well."""
+    if not model.derived.has_vectors:
+        own = model._item_weights(item_idx)
+        if own is not None:
+            return own
+    return shrunk(cosine(model, item_idx), model.derived.popularity, SUPPORT)
+
+
+def cosine(model: Recommender, item_idx: int) -> F32:
+    """(n_items,) of the items' vectors; without such, of the sets of people who liked them"""
+    if not model.derived.has_vectors:
         return common_fans(model, item_idx)
     vectors = model.derived.directions
     near: F32 = vectors @ vectors[item_idx]
     return near
 
 
+def shrunk(near: F32, support: F32, by: float) -> F32:
+    """Similarities times support / (support + by); negative ones are left as they are."""
+    if not by:
+        return near
+    return np.where(near > 0, near * (support / (support + np.float32(by))), near)
+
+
 def common_fans(model: Recommender, item_idx: int) -> F32:
     """(n_items,) cosine between the sets of people who liked them"""
-    by_item = model.derived.fans
-    shared = (by_item[[item_idx]] @ by_item.T).toarray()[0]
     size = np.maximum(model.derived.popularity, 1)
-    near: F32 = (shared / np.sqrt(size * size[item_idx])).astype(np.float32)
+    near: F32 = (liked_both(model, item_idx) / np.sqrt(size * size[item_idx])).astype(np.float32)
     return near
+
+
+def liked_both(model: Recommender, item_idx: int) -> F32:
+    """(n_items,) how many people liked this item and the other"""
+    by_item = model.derived.fans
+    found: F32 = (by_item[[item_idx]] @ by_item.T).toarray()[0]
+    return found

@@ -15,10 +15,10 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from purerec import __version__
-from purerec.serving.http import problems, schemas
+from purerec.serving.http import problems, requests, schemas
 from purerec.serving.http.describing import ABOUT, PROBLEM, body_of, describe, errors
 from purerec.serving.http.middleware import Gate
-from purerec.serving.http.page_files import PageFile, read_page
+from purerec.serving.http.page_files import add_page
 from purerec.serving.http.problems import Problem
 from purerec.serving.model import answers
 from purerec.serving.model.loaded_model import Holder, Loaded
@@ -81,7 +81,7 @@ def make_app(service: Service) -> Gate:
         title="purerec",
         version=__version__,
         description=ABOUT,
-        docs_url=None,  # its page would load scripts from elsewhere
+        docs_url=None,  # its page would load scripts from elsewhere; ours is docs.html
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
@@ -90,7 +90,7 @@ def make_app(service: Service) -> Gate:
     _add_recommending(app, service)
     _add_looking_up(app, service)
     _add_operating(app, service)
-    _add_page(app, read_page())
+    add_page(app)
     # Past FastAPI's routing and request objects, which take time of the one thread that all requests share. The route
     # is there all the same, for /openapi.json and for other methods at its address.
     direct = {("POST", "/v1/recommend"): partial(_recommend, service)}
@@ -112,13 +112,13 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def wrong(request: Request, error: RequestValidationError) -> Response:
-        return document(request, schemas.invalid([(e["loc"], e["msg"]) for e in error.errors()]))
+        return document(request, requests.invalid([(e["loc"], e["msg"]) for e in error.errors()]))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         headers = {} if error.status_code != 405 else {"allow": ", ".join(sorted(_methods(app, request.scope)))}
         kind, detail = {
-            404: ("not-found", "there is nothing at this address; /openapi.json lists all addresses"),
+            404: ("not-found", "there is nothing at this address; /docs lists all addresses"),
             405: ("method-not-allowed", f"{request.method} is not possible here"),
         }.get(error.status_code, ("refused", "the request was refused"))
         return document(request, Problem(error.status_code, kind, detail, headers=headers))
@@ -153,7 +153,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         "/v1/recommend",
         response_model=schemas.RecommendAnswer,
         responses=errors(404, 413, 422),
-        openapi_extra=body_of(schemas.RecommendRequest),
+        openapi_extra=body_of(requests.RecommendRequest),
         tags=["lists"],
         summary="Lists for people of the training data, or for a new person with a history",
     )
@@ -169,7 +169,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     )
     async def for_user(id: UserId, k: KQuery = 10, exclude_seen: bool = True, explain: Reasons = 0) -> Response:
         _check_amount(k, explain)
-        kind = "user" if k <= schemas.FEW and not explain else None
+        kind = "user" if k <= requests.FEW and not explain else None
         return json_response(
             await service.answer(kind, answers.one_user, id, k, exclude_seen=exclude_seen, explain=explain)
         )
@@ -182,7 +182,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         summary="The items nearest to one",
     )
     async def similar(id: ItemId, k: KQuery = 10) -> Response:
-        return json_response(await service.answer("similar" if k <= schemas.FEW else None, answers.similar, id, k))
+        return json_response(await service.answer("similar" if k <= requests.FEW else None, answers.similar, id, k))
 
     @app.get(
         "/v1/explain",
@@ -202,27 +202,29 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         "/v1/explain",
         response_model=schemas.ExplainAnswer,
         responses=errors(404, 413, 422),
-        openapi_extra=body_of(schemas.ExplainRequest),
+        openapi_extra=body_of(requests.ExplainRequest),
         tags=["lists"],
         summary="Why an item is in the list of a new person",
     )
     async def explain_new(request: Request) -> Response:
-        asked = schemas.parse(schemas.ExplainRequest, await request.body())
+        asked = requests.parse(requests.ExplainRequest, await request.body())
         return json_response(await service.answer(None, answers.explain_history, asked.history, asked.item, asked.k))
 
 
 async def _recommend(service: Service, body: bytes) -> bytes:
-    asked = schemas.parse(schemas.RecommendRequest, body)
-    _check_amount(asked.cells, asked.explain)
+    asked = requests.parse(requests.RecommendRequest, body)
+    _check_amount(asked.cells, asked.explain or len(asked.attributes), arranges=asked.arranges)
     return await service.answer(asked.kind, _recommended, asked)
 
 
-def _recommended(loaded: Loaded, asked: schemas.RecommendRequest) -> dict[str, Any]:
+def _recommended(loaded: Loaded, asked: requests.RecommendRequest) -> dict[str, Any]:
     options: dict[str, Any] = {
         "exclude_seen": asked.exclude_seen,
         "items": asked.items,
         "exclude": asked.exclude,
         "explain": asked.explain,
+        "rules": answers.rules_of(asked),
+        "attributes": asked.attributes,
     }
     if asked.users is not None:
         return {"results": answers.recommend_users(loaded, asked.users, asked.k, **options)}
@@ -230,10 +232,10 @@ def _recommended(loaded: Loaded, asked: schemas.RecommendRequest) -> dict[str, A
     return {"results": [answers.recommend_history(loaded, asked.history, asked.k, **options)]}
 
 
-def _check_amount(cells: int, explain: int) -> None:
-    limit = _LIMITS.explained if explain else _LIMITS.cells
+def _check_amount(cells: int, explain: int, *, arranges: bool = False) -> None:
+    limit = _LIMITS.explained if explain else _LIMITS.arranged if arranges else _LIMITS.cells
     if cells > limit:
-        what = "lists with reasons" if explain else "lists"
+        what = "lists with reasons or attributes" if explain else "lists with rules" if arranges else "lists"
         raise Problem(
             422, "too-much", f"{cells:,} places in {what} of one request are more than {limit:,}; ask in parts"
         )
@@ -324,25 +326,3 @@ def _add_operating(app: FastAPI, service: Service) -> None:
         if not described:
             described.append(to_json(describe(app)))
         return json_response(described[0])
-
-
-# ---------------------------------------------------------------------- the page
-
-
-def _add_page(app: FastAPI, page: dict[str, PageFile]) -> None:
-    def sent(request: Request, name: str) -> Response:
-        file = page.get(name)
-        if file is None:
-            raise Problem(404, "not-found", "the page has no such file")
-        headers = {"etag": file.etag, "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == file.etag:
-            return Response(status_code=304, headers=headers)
-        return Response(file.content, headers=headers, media_type=file.media_type)
-
-    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    async def index(request: Request) -> Response:
-        return sent(request, "index.html")
-
-    @app.api_route("/static/{name:path}", methods=["GET", "HEAD"], include_in_schema=False)
-    async def static(request: Request, name: str) -> Response:
-        return sent(request, name)

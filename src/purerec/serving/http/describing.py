@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from purerec.serving.http import problems, schemas
+from purerec.serving.http import problems, requests, schemas
 from purerec.serving.process.settings import Limits
 
 _LIMITS = Limits()
@@ -32,7 +32,7 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": names[status], **PROBLEM} for status in (401, *statuses, 503)}
 
 
-def body_of(kind: type[schemas.Request]) -> dict[str, Any]:
+def body_of(kind: type[requests.Request]) -> dict[str, Any]:
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
@@ -41,7 +41,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     description = app.openapi()
     description["info"]["x-limits"] = asdict(_LIMITS)
     parts = description["components"]["schemas"]
-    for kind in (schemas.RecommendRequest, schemas.ExplainRequest, schemas.ProblemAnswer):
+    for kind in (requests.RecommendRequest, requests.ExplainRequest, schemas.ProblemAnswer):
         schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
         parts |= schema.pop("$defs", {}) | {kind.__name__: schema}
     description["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}

@@ -6,6 +6,10 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
+from fastapi import FastAPI, Request, Response
+
+from purerec.serving.http.problems import Problem
+
 _MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -36,3 +40,29 @@ def read_page() -> dict[str, PageFile]:
                 etag = '"' + hashlib.sha256(content).hexdigest()[:32] + '"'
                 found[file.name] = PageFile(content, media_type, etag)
     return found
+
+
+def add_page(app: FastAPI) -> None:
+    """The page at /, that of the API at /docs, and what they load."""
+    page = read_page()
+
+    def sent(request: Request, name: str) -> Response:
+        file = page.get(name)
+        if file is None:
+            raise Problem(404, "not-found", "the page has no such file")
+        headers = {"etag": file.etag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == file.etag:
+            return Response(status_code=304, headers=headers)
+        return Response(file.content, headers=headers, media_type=file.media_type)
+
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    async def index(request: Request) -> Response:
+        return sent(request, "index.html")
+
+    @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        return sent(request, "docs.html")
+
+    @app.api_route("/static/{name:path}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def static(request: Request, name: str) -> Response:
+        return sent(request, name)

@@ -1,114 +1,16 @@
-"""What requests and answers look like: checked on the way in, described in the OpenAPI on the way out."""
+"""What answers look like, described in the OpenAPI on the way out."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field
 
-from purerec.serving.http.problems import Problem
-from purerec.serving.process.settings import Limits
-
-_LIMITS = Limits()
-FEW = 50
-"""Items of a list, or of a history, that are no more than usual."""
-
-TextId = Annotated[str, Field(strict=True, max_length=_LIMITS.id_length, examples=["50"])]
-
-
-def _whole(value: Any) -> Any:
-    """JSON does not tell 3.0 from 3."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-WholeId = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1), BeforeValidator(_whole)]
-AnyId = Annotated[TextId | WholeId, Field(union_mode="left_to_right")]
-"""Ids are strings; whole numbers are taken for ids that are such."""
-K = Annotated[StrictInt, Field(ge=1, le=_LIMITS.k), BeforeValidator(_whole)]
-_MANY = (
-    f"How many items. For several people, up to {_LIMITS.cells:,} in all lists together; {_LIMITS.explained:,} with "
-    "reasons."
-)
+Cell = int | float | bool | str | list[str]
 
 _STAR_WARS: dict[str, Any] = {"item": "50", "label": "Star Wars (1977)"}
 _RETURN: dict[str, Any] = {"item": "181", "label": "Return of the Jedi (1983)"}
-
-
-class Request(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class RecommendRequest(Request):
-    """Either `users` or `history`."""
-
-    users: Annotated[list[AnyId], Field(min_length=1, max_length=_LIMITS.batch)] | None = None
-    """People of the training data: a list for each."""
-    history: Annotated[list[AnyId], Field(max_length=_LIMITS.history)] | None = None
-    """Items that a new person liked; unknown ones are reported, none at all gives popular items."""
-    k: Annotated[K, Field(description=_MANY)] = 10
-    exclude_seen: StrictBool = True
-    """Leave out what the person has already."""
-    exclude: Annotated[list[AnyId], Field(max_length=_LIMITS.ids)] | None = None
-    """Items that may not be in the list; unknown ones are no error."""
-    items: Annotated[list[AnyId], Field(min_length=1, max_length=_LIMITS.ids)] | None = None
-    """The only items that may be in the list."""
-    explain: Annotated[StrictInt, Field(ge=0, le=_LIMITS.because), BeforeValidator(_whole)] = 0
-    """How many reasons to give with each item."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "oneOf": [
-                {"required": ["users"], "properties": {"users": {"type": "array"}}},
-                {"required": ["history"], "properties": {"history": {"type": "array"}}},
-            ],
-            "examples": [
-                {"users": ["196"], "k": 10},
-                {"history": ["50", "181"], "k": 10, "explain": 3},
-            ],
-        }
-    )
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if (self.users is None) == (self.history is None):
-            raise ValueError("give either users or history")
-        return self
-
-    @property
-    def cells(self) -> int:
-        """Places in all lists."""
-        return self.k * (len(self.users) if self.users is not None else 1)
-
-    @property
-    def kind(self) -> str | None:
-        """A name for requests that are as small as most, each of which takes about as long as another."""
-        if self.cells > FEW or self.explain or self.items is not None or self.exclude is not None:
-            return None
-        if self.users is not None:
-            return "users"
-        return "history" if len(self.history or ()) <= FEW else None
-
-
-class ExplainRequest(Request):
-    """Why an item is in the list of a new person."""
-
-    history: Annotated[list[AnyId], Field(max_length=_LIMITS.history)]
-    """Items that the person liked."""
-    item: AnyId
-    """The item to explain."""
-    k: Annotated[StrictInt, Field(ge=1, le=_LIMITS.because), BeforeValidator(_whole)] = 5
-    """How many reasons."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"history": ["50", "181"], "item": "172", "k": 3}]})
+_WHY: dict[str, Any] = {"kind": "liked", "because": [{**_RETURN, "share": 0.41, "lift": 0.38}]}
 
 
 class Answer(BaseModel):
@@ -121,19 +23,30 @@ class Item(Answer):
     """Its title, if there is one: plain text, never HTML."""
 
 
+Kind = Literal["liked", "like_you", "popular", "new"]
+
+
 class Reason(Item):
     share: float
-    """What this item of the person adds to the score; see `text` of /v1/explain."""
+    """What this item of the person adds to the score."""
+    lift: float
+    """The same, above what it adds to the scores of items that are as popular; always positive."""
 
 
 class Scored(Item):
-    score: float
+    score: float | None
+    """Ranks the items of one person; null for a cold item."""
     rank: Annotated[int, Field(ge=1)]
 
 
 class Listed(Scored):
+    kind: Kind | None = None
+    """Why: `liked`, because of the items in `because`; `like_you`, popular with people like this one; `popular`, with
+    everybody; `new`, a cold item. Only if reasons were asked for."""
     because: list[Reason] | None = None
-    """Only if asked for."""
+    """The person's own items that are the reason, if `kind` is `liked`; else none."""
+    attributes: dict[str, Cell] | None = None
+    """Columns of the item table, without those that are empty for this item; only if asked for."""
 
 
 class Result(Answer):
@@ -174,7 +87,7 @@ class UserAnswer(Result):
                 {
                     "model": "0c1f5f0f4f3a",
                     "user": "196",
-                    "items": [{**_STAR_WARS, "score": 1.23, "rank": 1, "because": [{**_RETURN, "share": 0.41}]}],
+                    "items": [{**_STAR_WARS, "score": 1.23, "rank": 1, **_WHY}],
                     "unknown_items": [],
                     "history": [_RETURN],
                 }
@@ -221,9 +134,11 @@ class UsersAnswer(Answer):
 class ExplainAnswer(Item):
     model: str
     score: float
-    method: Literal["exact", "similarity"]
+    kind: Kind
+    lift: float
+    """How far the score is above what popularity explains."""
     text: str
-    """One sentence that says what the shares mean."""
+    """The same in a sentence."""
     because: list[Reason]
     unknown_items: list[str]
 
@@ -235,14 +150,27 @@ class ExplainAnswer(Item):
                     "item": "172",
                     "label": "Empire Strikes Back, The (1980)",
                     "score": 1.1,
-                    "method": "exact",
-                    "text": "Of the score of 1.1, ...",
+                    "kind": "liked",
+                    "lift": 0.8,
+                    "text": "The score is 0.8 above what popularity explains; ...",
                     "unknown_items": [],
-                    "because": [{**_STAR_WARS, "share": 0.6}],
+                    "because": [{**_STAR_WARS, "share": 0.6, "lift": 0.5}],
                 }
             ]
         }
     )
+
+
+class ColumnInfo(Answer):
+    name: str
+    kind: Literal["number", "flag", "text", "tags"]
+    is_image: bool
+    """Whether its values are images: data: URLs, or paths on this server."""
+    values: list[str] | None = None
+    """The most frequent values of text and tags, up to 100; null if most items have one of their own."""
+    least: float | None = None
+    """Of numbers."""
+    most: float | None = None
 
 
 class ModelAnswer(Answer):
@@ -257,6 +185,11 @@ class ModelAnswer(Answer):
     """Whether different people may get different lists."""
     purerec: str
     """Version of the package."""
+    has_titles: bool
+    columns: list[ColumnInfo]
+    """Of the item table, for conditions."""
+    cold_items: int
+    """Items of the table that nobody had in training."""
     limits: dict[str, int]
     """What one request may ask for."""
 
@@ -272,6 +205,9 @@ class ModelAnswer(Answer):
                     "history": [{"epoch": 1, "loss": 0.69}],
                     "personalised": True,
                     "purerec": "0.1.0",
+                    "has_titles": True,
+                    "columns": [{"name": "year", "kind": "number", "least": 1922, "most": 1998, "is_image": False}],
+                    "cold_items": 0,
                     "limits": {"k": 500, "batch": 256, "history": 1000, "body_bytes": 1048576},
                 }
             ]
@@ -310,26 +246,3 @@ class ProblemAnswer(Answer):
     detail: str
     instance: str
     errors: list[FieldError] | None = None
-
-
-R = TypeVar("R", bound=Request)
-
-
-def parse(kind: type[R], body: bytes) -> R:
-    """A request from its body: JSON without NaN, infinities, lone surrogates, unknown fields or loose types."""
-    try:
-        return kind.model_validate_json(body)
-    except ValidationError as error:
-        raise invalid([(("body", *e["loc"]), e["msg"]) for e in error.errors(include_url=False)]) from None
-
-
-def invalid(found: list[tuple[tuple[Any, ...], str]]) -> Problem:
-    """A request that does not fit its description; values of the request are not repeated."""
-    told: dict[str, str] = {}
-    for parts, message in found[:20]:
-        # Pydantic names the kinds of id that it tried, which means nothing to a client.
-        where = ".".join(str(part) for part in parts if not str(part).startswith(("constrained-", "function-")))
-        told.setdefault(where[:200], message.removeprefix("Value error, ")[:300])
-    errors = [{"where": where, "detail": detail} for where, detail in told.items()]
-    first = errors[0]
-    return Problem(422, "invalid-request", f"{first['where']}: {first['detail']}", errors=errors)

@@ -9,13 +9,16 @@ import numpy as np
 
 from purerec import __version__
 from purerec.errors import ConfigError
+from purerec.models.contract.rules import ListRules, table_of
 from purerec.serving.http.problems import Problem
 from purerec.types import I32
 
 if TYPE_CHECKING:
     from purerec.data.vocabulary import Id
+    from purerec.models.contract.answering import TopOptions
     from purerec.models.contract.explaining import Explanation
     from purerec.ranking.ranks import TopK
+    from purerec.serving.http.requests import RecommendRequest
     from purerec.serving.model.loaded_model import Loaded
     from purerec.serving.process.settings import Limits
 
@@ -34,23 +37,23 @@ def recommend_users(
     items: Sequence[Id] | None = None,
     exclude: Sequence[Id] | None = None,
     explain: int = 0,
+    rules: ListRules | None = None,
+    attributes: Sequence[str] = (),
 ) -> list[Json]:
     """A list for each of these people of the training data."""
     user_idx = np.array([_user(loaded, user) for user in users], dtype=np.int64)
-    top = loaded.model.top_for_users(
-        user_idx,
-        k,
-        exclude_seen=exclude_seen,
-        items=None if items is None else _candidates(loaded, items),
-        exclude=None if exclude is None else known_items(loaded, exclude)[0],
-    )
+    try:
+        options = _options(loaded, exclude_seen, items, exclude, rules)
+        top = loaded.model.top_for_users(user_idx, k, **options)
+    except ConfigError as error:
+        raise _cannot(error) from None
     results = []
     for row, idx in enumerate(user_idx.tolist()):
         listed = _list(loaded, top, row)
         if explain:
-            user_id = loaded.model.users[idx]
-            for entry, item in zip(listed, _there(top, row), strict=True):
-                entry["because"] = _because(loaded, loaded.model.explain(user_id, loaded.model.items[item], explain))
+            _give_reasons(loaded, listed, loaded.model.reasons_for_user(idx, _warm(loaded, top, row), explain))
+        if attributes:
+            _describe(loaded, listed, _there(top, row), attributes)
         results.append({"user": str(users[row]), "items": listed, "unknown_items": []})
     return results
 
@@ -64,24 +67,52 @@ def recommend_history(
     items: Sequence[Id] | None = None,
     exclude: Sequence[Id] | None = None,
     explain: int = 0,
+    rules: ListRules | None = None,
+    attributes: Sequence[str] = (),
 ) -> Json:
     """A list for a person of whom only a history is known."""
     known, unknown = known_items(loaded, history)
     try:
-        top = loaded.model.top_for_history(
-            known,
-            k,
-            exclude_seen=exclude_seen,
-            items=None if items is None else _candidates(loaded, items),
-            exclude=None if exclude is None else known_items(loaded, exclude)[0],
-        )
+        top = loaded.model.top_for_history(known, k, **_options(loaded, exclude_seen, items, exclude, rules))
     except ConfigError as error:
         raise _cannot(error) from None
     listed = _list(loaded, top, 0)
     if explain:
-        for entry, item in zip(listed, _there(top, 0), strict=True):
-            entry["because"] = _because(loaded, loaded.model.explain_history(known, item, explain))
+        _give_reasons(loaded, listed, loaded.model.reasons_for_history(known, _warm(loaded, top, 0), explain))
+    if attributes:
+        _describe(loaded, listed, _there(top, 0), attributes)
     return {"user": None, "items": listed, "unknown_items": unknown}
+
+
+def _options(
+    loaded: Loaded,
+    exclude_seen: bool,
+    items: Sequence[Id] | None,
+    exclude: Sequence[Id] | None,
+    rules: ListRules | None,
+) -> TopOptions:
+    return {
+        "exclude_seen": exclude_seen,
+        "items": None if items is None else _candidates(loaded, items),
+        "exclude": None if exclude is None else known_items(loaded, exclude)[0],
+        "rules": rules,
+    }
+
+
+def rules_of(asked: RecommendRequest) -> ListRules | None:
+    """The rules of a request; one that makes no sense is a problem of the client."""
+    try:
+        return ListRules.of(
+            {
+                "where": asked.where,
+                "at_most": asked.at_most,
+                "diversity": asked.diversity,
+                "popularity_discount": asked.popularity_discount,
+                "cold_items": asked.cold_items,
+            }
+        )
+    except ConfigError as error:
+        raise _cannot(error) from None
 
 
 def one_user(loaded: Loaded, user: str, k: int, *, exclude_seen: bool, explain: int) -> Json:
@@ -109,15 +140,15 @@ def find_users(loaded: Loaded, query: str, limit: int) -> Json:
 
 
 def explain_user(loaded: Loaded, user: Id, item: Id, k: int) -> Json:
-    model, user_idx, item_idx = loaded.model, _user(loaded, user), _item(loaded, item)
-    return _explained(loaded, item_idx, model.explain(model.users[user_idx], model.items[item_idx], k), [])
+    user_idx, item_idx = _user(loaded, user), _item(loaded, item)
+    return _explained(loaded, item_idx, loaded.model.reasons_for_user(user_idx, item_idx, k)[0], [])
 
 
 def explain_history(loaded: Loaded, history: Sequence[Id], item: Id, k: int) -> Json:
     item_idx = _item(loaded, item)
     known, unknown = known_items(loaded, history)
     try:
-        return _explained(loaded, item_idx, loaded.model.explain_history(known, item_idx, k), unknown)
+        return _explained(loaded, item_idx, loaded.model.reasons_for_history(known, item_idx, k)[0], unknown)
     except ConfigError as error:
         raise _cannot(error) from None
 
@@ -134,6 +165,9 @@ def about(loaded: Loaded, limits: Limits) -> Json:
         "history": manifest.get("history"),
         "personalised": loaded.model.personalised,
         "purerec": __version__,
+        "has_titles": loaded.model.labels is not None,
+        "columns": loaded.columns,
+        "cold_items": 0 if loaded.model.item_table is None else loaded.model.item_table.n_cold,
         "limits": {
             "k": limits.k,
             "batch": limits.batch,
@@ -190,8 +224,27 @@ def _cannot(error: ConfigError) -> Problem:
 
 def named(loaded: Loaded, item_idx: Iterable[int]) -> list[Json]:
     """Ids and titles of some items."""
-    ids, labels = loaded.item_ids, loaded.labels
-    return [{"item": ids[i], "label": labels[i]} for i in item_idx]
+    ids, labels, n = loaded.item_ids, loaded.labels, len(loaded.model.items)
+    return [{"item": ids[i], "label": labels[i]} if i < n else _cold(loaded, i) for i in item_idx]
+
+
+def _cold(loaded: Loaded, row: int) -> Json:
+    table = loaded.model.item_table
+    assert table is not None, "only a table has such items"
+    return {"item": str(table.ids[row]), "label": None if table.titles is None else table.titles[row]}
+
+
+def _warm(loaded: Loaded, top: TopK, row: int) -> list[int]:
+    return [item for item in _there(top, row) if item < len(loaded.model.items)]
+
+
+def _describe(loaded: Loaded, listed: list[Json], rows: Sequence[int], names: Sequence[str]) -> None:
+    try:
+        table = table_of(loaded.model)
+        for entry, row in zip(listed, rows, strict=True):
+            entry["attributes"] = table.row(row, names)
+    except ConfigError as error:
+        raise _cannot(error) from None
 
 
 def _there(top: TopK, row: int) -> list[int]:
@@ -206,16 +259,28 @@ def _list(loaded: Loaded, top: TopK, row: int) -> list[Json]:
     return entries
 
 
+def _give_reasons(loaded: Loaded, listed: list[Json], found: Sequence[Explanation]) -> None:
+    for entry, why in zip(listed, found, strict=False):
+        entry |= {"kind": why.kind, "because": _because(loaded, why)}
+    for entry in listed[len(found) :]:  # cold items, which are at the end
+        entry |= {"kind": "new", "because": []}
+
+
 def _because(loaded: Loaded, found: Explanation) -> list[Json]:
     entries = named(loaded, found.item_idx.tolist())
-    return [{**entry, "share": short(share)} for entry, share in zip(entries, found.shares.tolist(), strict=True)]
+    parts = found.because.select("share", "lift").rows()
+    return [
+        {**entry, "share": short(share), "lift": short(lift)}
+        for entry, (share, lift) in zip(entries, parts, strict=True)
+    ]
 
 
 def _explained(loaded: Loaded, item_idx: int, found: Explanation, unknown: list[str]) -> Json:
     return {
         **named(loaded, [item_idx])[0],
         "score": short(found.score),
-        "method": found.method,
+        "kind": found.kind,
+        "lift": short(found.lift),
         "text": found.text,
         "because": _because(loaded, found),
         "unknown_items": unknown,

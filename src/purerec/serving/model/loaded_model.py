@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from purerec.errors import PurerecError, StoreError
+from purerec.models.contract.rules import ListRules
 from purerec.models.registry import restore_model
+from purerec.serving.model.columns import describe_columns
 from purerec.serving.model.names import Names
 from purerec.serving.model.search import ItemSearch, UserSearch
 from purerec.storage import Snapshot, take_snapshot
@@ -47,6 +49,12 @@ class Loaded:
         return ItemSearch(self.model.items, self.model.labels, self.model.popularity())
 
     @cached_property
+    def columns(self) -> list[dict[str, Any]]:
+        """What a client has to know about the item table to make conditions."""
+        table = self.model.item_table
+        return [] if table is None else describe_columns(table)
+
+    @cached_property
     def user_search(self) -> UserSearch:
         return UserSearch(self.model.users)
 
@@ -61,13 +69,16 @@ class Loaded:
             model.top_for_users(np.zeros(1, dtype=np.int64), k, exclude=np.zeros(1, dtype=np.int32))
         if len(model.items):
             one = np.zeros(1, dtype=np.int32)
+            rules = ListRules(diversity=0.5, cold_items=0 if model.item_table is None else 1)
             for answer in (
+                lambda: model.top_for_history(one, k, rules=rules),
                 lambda: model.top_for_history(one, k),
                 lambda: model.top_similar(0, k),
-                lambda: model.explain_history(one, len(model.items) - 1),
+                lambda: model.reasons_for_history(one, len(model.items) - 1),
             ):
                 with contextlib.suppress(PurerecError):  # some models cannot do all of them
                     answer()
+        _ = self.columns
         self.item_search.find("a", 1)
         self.user_search.find("1", 1)
 

@@ -26,7 +26,15 @@ class Limits:
     cells: int = 20_000
     """Items of all lists of a request together: people times k."""
     explained: int = 500
-    """The same, if reasons are asked for."""
+    """The same, if reasons or attributes are asked for."""
+    arranged: int = 2_000
+    """The same, with rules that rearrange lists."""
+    conditions: int = 16
+    """Conditions, caps or columns of a request."""
+    condition: int = 200
+    """Characters of a condition, or of the name of a column."""
+    cold: int = 50
+    """Places for cold items."""
     because: int = 20
     """Reasons of an explanation."""
     found: int = 100

@@ -4,6 +4,7 @@ import { ask, onBack, Problem, Superseded, Waiting } from "./api.js";
 import { byId } from "./dom.js";
 import { refreshSearch as refreshItems, showLikes } from "./likes.js";
 import { inOneLine, showModel } from "./model.js";
+import { refreshRules } from "./rules.js";
 import { readState } from "./state.js";
 import { refreshSearch as refreshUsers, showUser } from "./user.js";
 
@@ -17,11 +18,18 @@ async function loadModel() {
     model = await ask("model", "v1/model");
     byId("about").textContent = inOneLine(model);
     byId("version").textContent = `purerec ${model.purerec}`;
+    if (model.has_titles === false) nameById();
   } catch (error) {
     // A page without a model card still recommends.
     if (error instanceof Problem) byId("about").textContent = error.message;
     else if (!(error instanceof Superseded || error instanceof Waiting)) throw error;
   }
+}
+
+/** Without titles, everything is called by its id. */
+function nameById() {
+  byId("item-search-label").textContent = "Find by id";
+  byId("item-options").setAttribute("aria-label", "Ids found");
 }
 
 /** The view that the address names, still without anything from the service in it. */
@@ -44,6 +52,7 @@ function arrange(state) {
 async function show() {
   const state = readState();
   arrange(state);
+  refreshRules(model);
   if (state.view === "likes") return showLikes(state, model);
   if (state.view === "user") return showUser(state, model);
   await loadModel(); // another may have taken its place since

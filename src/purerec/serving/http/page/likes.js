@@ -4,14 +4,16 @@ import { ask, Problem, Superseded, Waiting } from "./api.js";
 import { combobox } from "./combobox.js";
 import { announce, byId, count, icon, make, plural, title } from "./dom.js";
 import { List } from "./lists.js";
+import { rulesOf } from "./rules.js";
 import { go, readState } from "./state.js";
-import { hasTitle, learn, lookUp, titleOf } from "./titles.js";
+import { learn, lookUp, titleOf } from "./titles.js";
 
 const SHOWN = 10;
-const REASONS = 3;
+const REASONS = 2;
+const WORDS = { liked: "Because you liked", like_you: "Popular with people like you", popular: "Popular", new: "New, and like what you liked" };
 
 const isLiked = (item) => readState().items.includes(item);
-const list = new List(byId("likes-list"), { because: "Because you liked", like: toggle, isLiked });
+const list = new List(byId("likes-list"), { words: WORDS, like: toggle, isLiked });
 let shownFor = null; // the items that the list on the page is for
 
 const field = combobox(byId("item-search"), {
@@ -22,13 +24,13 @@ const field = combobox(byId("item-search"), {
   choose: ({ item }) => (isLiked(item) ? announce(`${titleOf(item)} is in your list already.`) : toggle(item)),
   nothing: (text) => (text ? `Nothing found for “${text}”.` : "There are no items."),
   more: ({ total, items }) =>
-    total > items.length ? `${count(items.length)} of ${plural(total, "title")}: type more to narrow down.` : "",
+    total > items.length ? `${count(items.length)} of ${plural(total, "item")}: type more to narrow down.` : "",
 });
 
 function option({ item, popularity }, text) {
   const aside = isLiked(item) ? [icon("check"), "liked"] : popularity ? [plural(popularity, "like")] : [];
   return [
-    make("span", { class: "name" }, marked(titleOf(item), text), hasTitle(item) && make("span", { class: "id" }, item)),
+    make("span", { class: "name" }, marked(titleOf(item), text)),
     make("span", { class: "aside" }, aside),
   ];
 }
@@ -56,13 +58,14 @@ byId("liked-clear").addEventListener("click", () => {
 });
 
 /** Bring the view up to what the address says. */
-export async function showLikes({ items }, model) {
+export async function showLikes(state, model) {
+  const { items } = state;
   showChips(items);
   lookUp(items).then((learned) => learned && showChips(readState().items));
   const changed = shownFor !== items.join("\n");
   list.busy(true);
   try {
-    await (items.length ? recommend(items, model) : popular());
+    await (items.length ? recommend(state, model) : popular(state, model));
     shownFor = items.join("\n");
     if (changed && items.length) announce(`${plural(list.ranks?.size ?? 0, "recommendation")} for what you like.`);
   } catch (error) {
@@ -74,25 +77,30 @@ export async function showLikes({ items }, model) {
 
 export const refreshSearch = () => field.refresh();
 
-async function recommend(items, model) {
+async function recommend(state, model) {
+  const { items } = state;
   const explain = model?.personalised === false ? 0 : REASONS;
   const k = Math.min(SHOWN, model?.limits?.k ?? SHOWN);
-  const answer = await ask("list", "v1/recommend", { body: { history: items, k, explain } });
+  const answer = await ask("list", "v1/recommend", { body: { history: items, k, explain, ...rulesOf(state) } });
   const [result] = answer.results;
   const unknown = new Set((result.unknown_items ?? []).map(String));
   for (const entry of result.items) learn(entry.because ?? []);
   head("Recommended for you", noteFor(result, unknown, items, model));
   showUnknown(unknown);
   if (result.items.length) list.show(learn(result.items));
-  else list.message("Nothing is left to recommend.");
+  else list.message(state.where.length ? "Nothing fulfils these conditions." : "Nothing is left to recommend.");
 }
 
-async function popular() {
-  const { items } = await ask("list", "v1/items", { query: { query: "", limit: SHOWN } });
-  head("Popular with everybody", "Like something here or find it by its title, and the list becomes yours.");
+/** Without likes, a list is by popularity, and its scores are how many like an item. */
+async function popular(state, model) {
+  const k = Math.min(SHOWN, model?.limits?.k ?? SHOWN);
+  const answer = await ask("list", "v1/recommend", { body: { history: [], k, ...rulesOf(state) } });
+  const { items } = answer.results[0];
+  const by = model?.has_titles === false ? "id" : "title";
+  head("Popular with everybody", `Like something here or find it by its ${by}, and the list becomes yours.`);
   showUnknown(new Set());
-  if (!items.length) list.message("The model has no items.");
-  else list.show(learn(items).map((entry) => ({ ...entry, note: `Liked by ${plural(entry.popularity, "user")}` })));
+  if (items.length) list.show(learn(items).map((entry) => ({ ...entry, note: `Liked by ${plural(entry.score, "user")}` })));
+  else list.message(state.where.length ? "Nothing fulfils these conditions." : "The model has no items.");
 }
 
 function noteFor(result, unknown, items, model) {
@@ -100,7 +108,6 @@ function noteFor(result, unknown, items, model) {
     return "This model gives the same list to everybody; what you like is only left out of it.";
   }
   if (unknown.size === items.length) return "The model knows none of these items, so this is what is popular.";
-  if (result.items.length && !result.items.some((entry) => entry.because?.length)) return "This model gives no reasons.";
   return "Changes as you like or remove items.";
 }
 

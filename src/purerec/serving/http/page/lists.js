@@ -2,6 +2,7 @@
 
 import { ask, drop, Problem, Superseded, Waiting } from "./api.js";
 import { announce, calm, icon, make, title } from "./dom.js";
+import { attributeLine, hasImages, imageOf } from "./rules.js";
 import { adjust, readState } from "./state.js";
 import { hasTitle, learn, titleOf } from "./titles.js";
 
@@ -9,11 +10,11 @@ const SIMILAR_SHOWN = 6;
 const REASON_SIGNS = 80;
 const MOVE_MS = 260;
 
-/** A list in `box`. `because` begins the sentence with the reasons; `like(item)` is left out where liking is not possible. */
+/** A list in `box`. `words` say each kind of reason; `like(item)` is left out where liking is not possible. */
 export class List {
-  constructor(box, { because, like = null, isLiked = () => false }) {
+  constructor(box, { words, like = null, isLiked = () => false }) {
     this.box = box;
-    this.because = because;
+    this.words = words;
     this.like = like;
     this.isLiked = isLiked;
     this.ranks = null; // of the list shown before, to tell what has moved
@@ -55,8 +56,9 @@ export class List {
     const name = titleOf(entry.item);
     return make(
       "li",
-      { class: "row", "data-item": entry.item },
+      { class: hasImages() ? "row pictured" : "row", "data-item": entry.item },
       make("span", { class: "rank", "aria-hidden": "true" }, String(index + 1)),
+      hasImages() && picture(entry.attributes),
       make(
         "div",
         { class: "what" },
@@ -64,30 +66,35 @@ export class List {
           "h3",
           {},
           title(name),
-          hasTitle(entry.item) && make("span", { class: "id" }, entry.item),
           moved(entry.item, index, before),
         ),
-        this.reasons(entry.because),
+        facts(entry),
+        this.reasons(entry),
         entry.note ? make("p", { class: "reasons" }, entry.note) : null,
       ),
+      // The model knows nothing of a new item that it could answer with.
+      entry.kind !== "new" && this.actions(entry, name),
+    );
+  }
+
+  actions(entry, name) {
+    return make(
+      "div",
+      { class: "actions" },
       make(
-        "div",
-        { class: "actions" },
-        make(
-          "button",
-          {
-            type: "button",
-            class: "quiet",
-            "data-do": "similar",
-            "aria-expanded": "false",
-            "aria-label": `More like ${name}`,
-            onclick: () => this.toggleSimilar(entry.item),
-          },
-          "More like this",
-          icon("down"),
-        ),
-        this.like ? this.likeButton(entry.item) : null,
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          "data-do": "similar",
+          "aria-expanded": "false",
+          "aria-label": `More like ${name}`,
+          onclick: () => this.toggleSimilar(entry.item),
+        },
+        "More like this",
+        icon("down"),
       ),
+      this.like ? this.likeButton(entry.item) : null,
     );
   }
 
@@ -108,16 +115,15 @@ export class List {
     );
   }
 
-  reasons(because) {
-    // What speaks against an item is no reason for it.
-    const positive = (because ?? []).filter((reason) => reason.share > 0);
-    if (!positive.length) return null;
+  reasons({ kind, because }) {
+    if (!kind) return null;
+    if (kind !== "liked" || !because?.length) return make("p", { class: "reasons" }, this.words[kind]);
     return make(
       "p",
       { class: "reasons" },
-      `${this.because} `,
-      ...positive.map((reason, index) => [
-        index === 0 ? null : index === positive.length - 1 ? " and " : ", ",
+      `${this.words.liked} `,
+      ...because.map((reason, index) => [
+        index === 0 ? null : index === because.length - 1 ? " and " : ", ",
         reasonTitle(titleOf(String(reason.item))),
       ]),
     );
@@ -205,6 +211,20 @@ export class List {
       if (by !== 0) row.animate(frames, { duration: MOVE_MS, easing: "cubic-bezier(.2,.7,.3,1)" });
     }
   }
+}
+
+/** An image, or an empty place of the same size. */
+function picture(attributes) {
+  const address = imageOf(attributes);
+  if (!address) return make("span", { class: "picture", "aria-hidden": "true" });
+  return make("img", { class: "picture", src: address, alt: "", loading: "lazy", decoding: "async" });
+}
+
+/** What is known of an item, in a quiet line: its attributes, and its id unless that is its name already. */
+function facts({ item, attributes }) {
+  const parts = attributeLine(attributes).flatMap((part, index) => (index ? [" · ", part] : [part]));
+  if (hasTitle(item)) parts.push(make("span", { class: "id" }, `#${item}`));
+  return parts.length ? make("p", { class: "facts" }, parts) : null;
 }
 
 /** A title within a sentence: very long ones are cut there, and whole where the item itself is shown. */

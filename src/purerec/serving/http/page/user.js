@@ -4,15 +4,17 @@ import { ask, Problem, Superseded, Waiting } from "./api.js";
 import { combobox } from "./combobox.js";
 import { announce, byId, count, make, plural, title } from "./dom.js";
 import { List } from "./lists.js";
+import { rulesOf } from "./rules.js";
 import { go } from "./state.js";
 import { learn, titleOf } from "./titles.js";
 
 const SHOWN = 10;
-const REASONS = 3;
+const REASONS = 2;
+const WORDS = { liked: "Because they liked", like_you: "Popular with people like them", popular: "Popular", new: "New, and like what they liked" };
 // On a phone the recommendations come below: not too far.
 const FIRST_OF_PAST = matchMedia("(max-width: 48rem)").matches ? 5 : 12;
 
-const list = new List(byId("user-list"), { because: "Because they liked" });
+const list = new List(byId("user-list"), { words: WORDS });
 let past = [];
 
 const field = combobox(byId("user-search"), {
@@ -32,7 +34,8 @@ byId("past-more").addEventListener("click", () => {
 });
 
 /** Bring the view up to what the address says. */
-export async function showUser({ user }, model) {
+export async function showUser(state, model) {
+  const { user } = state;
   byId("user-hint").hidden = user !== null;
   if (user === null) {
     head("Recommended", "");
@@ -44,15 +47,19 @@ export async function showUser({ user }, model) {
   list.busy(true);
   try {
     const explain = model?.personalised === false ? 0 : REASONS;
-    const query = { k: Math.min(SHOWN, model?.limits?.k ?? SHOWN), explain };
-    const answer = await ask("list", `v1/users/${encodeURIComponent(user)}/recommendations`, { query });
-    past = learn(answer.history ?? []);
+    const k = Math.min(SHOWN, model?.limits?.k ?? SHOWN);
+    const [known, { results }] = await Promise.all([
+      ask("past", `v1/users/${encodeURIComponent(user)}/recommendations`, { query: { k: 1 } }),
+      ask("list", "v1/recommend", { body: { users: [user], k, explain, ...rulesOf(state) } }),
+    ]);
+    const [answer] = results;
+    past = learn(known.history ?? []);
     for (const entry of answer.items) learn(entry.because ?? []);
     byId("past-count").textContent = count(past.length);
     showPast(FIRST_OF_PAST);
-    head(["Recommended to user ", title(user)], note(answer, model));
+    head(["Recommended to user ", title(user)], note(model));
     if (answer.items.length) list.show(learn(answer.items));
-    else list.message("Nothing is left to recommend.");
+    else list.message(state.where.length ? "Nothing fulfils these conditions." : "Nothing is left to recommend.");
     announce(`User ${user}: ${plural(past.length, "item")} liked before, ${plural(answer.items.length, "recommendation")}.`);
   } catch (error) {
     if (error instanceof Problem) {
@@ -67,11 +74,10 @@ export async function showUser({ user }, model) {
 
 export const refreshSearch = () => field.refresh();
 
-function note(answer, model) {
+function note(model) {
   if (model?.personalised === false) {
     return "This model gives the same list to everybody, without what they liked before.";
   }
-  if (answer.items.length && !answer.items.some((entry) => entry.because?.length)) return "This model gives no reasons.";
   return "";
 }
 

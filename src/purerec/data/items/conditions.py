@@ -1,0 +1,98 @@
+"""Conditions on items: 'genre=Comedy', 'genre=Comedy|Drama', 'genre!=Horror', 'year>=1990', 'in_stock', '!in_stock'.
+
+A condition is a column, a sign and a value, or a column alone (it is there, and neither false nor 0). Nothing of it
+is ever run as code. Several conditions hold together.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from purerec.data.items.columns import Column, Flags, Numbers, Words
+from purerec.errors import ConfigError, did_you_mean
+from purerec.types import Mask
+
+if TYPE_CHECKING:
+    from purerec.data.items.table import ItemTable
+
+SIGNS = "<>=!|"
+"""What no name of a column may have in it"""
+_FORM = re.compile(rf"\s*(?P<name>[^{SIGNS}]+?)\s*(?P<sign><=|>=|!=|=|<|>)\s*(?P<value>.*?)\s*", re.DOTALL)
+_ALONE = re.compile(rf"\s*(?P<no>!?)\s*(?P<name>[^{SIGNS}]+?)\s*")
+_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition as it was written, taken apart."""
+
+    text: str
+    name: str
+    sign: str
+    """'' and '!' for a column alone"""
+    value: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        if not isinstance(text, str):
+            raise ConfigError(f"a condition is a text such as 'year>=1990', not {text!r}")
+        if found := _FORM.fullmatch(text):
+            value = found["value"]
+            if not value:
+                raise ConfigError(f"the condition {_short(text)} has no value; write one such as 'year>=1990'")
+            return cls(text, found["name"], found["sign"], value)
+        if alone := _ALONE.fullmatch(text):
+            return cls(text, alone["name"], alone["no"])
+        raise ConfigError(
+            f"{_short(text)} is no condition; write one such as 'genre=Comedy', 'year>=1990', 'in_stock'"
+        )
+
+    def mask(self, table: ItemTable) -> Mask:
+        """(n,) which rows of a table fulfil it"""
+        column = table.column(self.name)
+        try:
+            if self.sign in ("", "!"):
+                found = _is_there(column)
+                return ~found if self.sign else found
+            if self.sign in ("=", "!="):
+                values = [part.strip() for part in self.value.split("|") if part.strip()]
+                found = column.is_any(values)
+                return ~found if self.sign == "!=" else found
+            if isinstance(column, Numbers | Words):
+                return column.compare(self.sign, self.value)
+        except ValueError as error:
+            wanted = "true or false" if isinstance(column, Flags) else "a number"
+            raise ConfigError(f"{_short(self.text)}: {self.name} takes {wanted}, not {_short(str(error))}") from None
+        raise ConfigError(
+            f"{_short(self.text)}: {self.name} is a column of kind {column.kind}, which has no order; use = or !="
+        )
+
+
+def _is_there(column: Column) -> Mask:
+    if isinstance(column, Flags):
+        return column.is_any(["true"])
+    if isinstance(column, Numbers):
+        with np.errstate(invalid="ignore"):
+            found: Mask = ~np.isnan(column.values) & (column.values != 0)
+        return found
+    return np.diff(column.groups()[0]) > 0
+
+
+def fulfilled(table: ItemTable, conditions: tuple[Condition, ...]) -> Mask:
+    """(n,) which rows fulfil all"""
+    found = np.ones(len(table), dtype=np.bool_)
+    for condition in conditions:
+        found &= condition.mask(table)
+    return found
+
+
+def no_column(name: str, names: list[str]) -> ConfigError:
+    return ConfigError(f"the item table has no column {_short(name)}; {did_you_mean(name, names)}")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")

@@ -1,0 +1,191 @@
+"""Rules for lists at the time they are made: which items may be in them, and how they are put together.
+
+    where                  conditions on the item table, see `purerec.data.items.conditions`
+    at_most                {column: n}: no more than n items of the same value (of the same genre, say)
+    diversity              from 0 to 1: how much an item loses by being like one that is in the list already (MMR)
+    popularity_discount    from 0 to 1: how much popular items lose
+    cold_items             places at the end for items that nobody had in training
+
+`where` decides before scores are ranked. The others choose from the best of each person, twenty times as many as are
+asked for (from 200 to 5,000), which bounds what a list costs; so a list may be shorter than asked for. Within these,
+scores count from 0 to 1. Two items are alike by the cosine of their vectors, or of the people who liked them.
+
+Cold items are those of the item table whose columns are most like those of what the person has. That is all that is
+known about them: no model has judged them, and they have no score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+
+from purerec.data.items.conditions import Condition, fulfilled
+from purerec.data.items.table import ItemTable
+from purerec.errors import ConfigError
+from purerec.ranking.ranks import TopK
+from purerec.types import F32, F64, I32, I64, Mask
+
+if TYPE_CHECKING:
+    from purerec.models.contract.recommender import Recommender
+
+_POOL = 20
+_SMALLEST_POOL, _LARGEST_POOL = 200, 5_000
+
+
+class RuleOptions(TypedDict, total=False):
+    """Rules as keyword arguments."""
+
+    where: str | Sequence[str]
+    at_most: Mapping[str, int]
+    diversity: float
+    popularity_discount: float
+    cold_items: int
+
+
+@dataclass(frozen=True)
+class ListRules:
+    """Checked rules."""
+
+    where: tuple[Condition, ...] = ()
+    at_most: Mapping[str, int] = field(default_factory=dict)
+    diversity: float = 0.0
+    popularity_discount: float = 0.0
+    cold_items: int = 0
+
+    @classmethod
+    def of(cls, options: RuleOptions) -> ListRules | None:
+        """None if there are none."""
+        if odd := sorted(set(options) - set(cls.__dataclass_fields__)):
+            raise TypeError(f"recommend() got an unexpected keyword argument {odd[0]!r}")
+        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        where = given.pop("where", ())
+        conditions = [where] if isinstance(where, str) else list(where)
+        rules = cls(where=tuple(Condition.parse(text) for text in conditions), **given)
+        return None if rules == cls() else rules
+
+    def __post_init__(self) -> None:
+        for name in ("diversity", "popularity_discount"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
+                raise ConfigError(f"{name} is from 0 to 1, not {value!r}")
+        if not isinstance(self.at_most, Mapping):
+            raise ConfigError(f"at_most is a number for each column, such as {{'genre': 2}}, not {self.at_most!r}")
+        for name, most in self.at_most.items():
+            if not _is_count(most, 1):
+                raise ConfigError(f"at_most[{name!r}] is a whole number of at least 1, not {most!r}")
+        if not _is_count(self.cold_items, 0):
+            raise ConfigError(f"cold_items is a whole number of places, not {self.cold_items!r}")
+
+    @property
+    def rearranges(self) -> bool:
+        """Whether the best by score are not the list."""
+        return bool(self.at_most or self.diversity or self.popularity_discount)
+
+    def pool(self, k: int) -> int:
+        """How many of the best by score the list is made from."""
+        return max(k, min(max(_POOL * k, _SMALLEST_POOL), _LARGEST_POOL)) if self.rearranges else k
+
+    def allowed(self, model: Recommender) -> I32 | None:
+        """The model's items that fulfil the conditions; None: all."""
+        if not self.where:
+            return None
+        table = table_of(model)
+        return np.flatnonzero(fulfilled(table, self.where)[: table.n_warm]).astype(np.int32)
+
+    def arrange(self, model: Recommender, found: TopK, own: Sequence[I32], k: int) -> TopK:
+        """(n, k) lists from the best of each person, who has the items of `own`."""
+        rows = [
+            self._arranged(model, row[row >= 0], scores[row >= 0], mine, k)
+            for row, scores, mine in zip(found.items, found.scores, own, strict=True)
+        ]
+        items = np.full((len(rows), k), -1, dtype=np.int32)
+        values = np.full((len(rows), k), -np.inf, dtype=np.float32)
+        for n, (row, scores) in enumerate(rows):
+            items[n, : len(row)], values[n, : len(row)] = row, scores
+        return TopK(items, values)
+
+    def _arranged(self, model: Recommender, pool: I32, scores: F32, own: I32, k: int) -> tuple[I32, F32]:
+        chosen = self._chosen(model, pool, scores, k) if self.rearranges else np.arange(min(k, len(pool)))
+        items, values = pool[chosen], scores[chosen]
+        cold = self._cold(model, own, min(self.cold_items, k)) if self.cold_items else np.zeros(0, dtype=np.int32)
+        if not len(cold):
+            return items, values
+        kept = k - len(cold)
+        unknown = np.full(len(cold), np.nan, dtype=np.float32)
+        return np.concatenate([items[:kept], cold]), np.concatenate([values[:kept], unknown])
+
+    def _chosen(self, model: Recommender, pool: I32, scores: F32, k: int) -> I64:
+        """Positions in the pool, one after the other: the best of what is left and allowed."""
+        value = _from_0_to_1(scores)
+        if self.popularity_discount:
+            liked = np.log1p(model.derived.popularity)
+            discount = liked[pool] / max(float(liked.max()), 1e-12)
+            value = (1 - self.popularity_discount) * value - self.popularity_discount * discount
+        if not self.diversity and not self.at_most:
+            return np.argsort(-value, kind="stable")[:k]
+        looks = model.derived.profiles[pool] if self.diversity else None
+        caps = [_Cap(table_of(model), name, most, pool) for name, most in self.at_most.items()]
+        nearest = np.zeros(len(pool))
+        left: Mask = np.ones(len(pool), dtype=np.bool_)
+        chosen: list[int] = []
+        while len(chosen) < k and left.any():
+            worth = (1 - self.diversity) * value - self.diversity * nearest
+            best = int(np.argmax(np.where(left, worth, -np.inf)))
+            chosen.append(best)
+            left[best] = False
+            if looks is not None:
+                nearest = np.maximum(nearest, looks @ looks[best])
+            for cap in caps:
+                cap.count(best, left)
+        return np.array(chosen, dtype=np.int64)
+
+    def _cold(self, model: Recommender, own: I32, places: int) -> I32:
+        """Rows of the item table, beyond the model's own items."""
+        table = table_of(model)
+        rows = np.arange(table.n_warm, len(table))
+        if self.where:
+            rows = rows[fulfilled(table, self.where)[table.n_warm :]]
+        if not len(rows) or not len(own):
+            return np.zeros(0, dtype=np.int32)
+        alike = table.like(own.astype(np.int64), rows)
+        best = np.argsort(-alike, kind="stable")[:places]
+        return rows[best[alike[best] > 0]].astype(np.int32)
+
+
+class _Cap:
+    """At most so many items of each value of a column."""
+
+    def __init__(self, table: ItemTable, name: str, most: int, pool: I32) -> None:
+        self._starts, self._codes = table.column(name).take(pool.astype(np.int64)).groups()
+        self._owners = np.repeat(np.arange(len(pool)), np.diff(self._starts))
+        self._left: dict[int, int] = {}
+        self._most = most
+
+    def count(self, at: int, left: Mask) -> None:
+        """An item of the pool was chosen: what has a value that is used up may not be."""
+        for code in self._codes[self._starts[at] : self._starts[at + 1]].tolist():
+            self._left[code] = self._left.get(code, self._most) - 1
+            if not self._left[code]:
+                left[self._owners[self._codes == code]] = False
+
+
+def table_of(model: Recommender) -> ItemTable:
+    if model.item_table is None:
+        raise ConfigError(
+            "the model has no item table",
+            "give it one with model.set_items(pr.read_items('items.csv'))",
+            command="give it one with purerec update DIR --items items.csv --out DIR",
+        )
+    return model.item_table
+
+
+def _from_0_to_1(scores: F32) -> F64:
+    low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
+    return (scores.astype(np.float64) - low) / max(high - low, 1e-12)
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
