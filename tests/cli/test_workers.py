@@ -1,5 +1,6 @@
 """`purerec fit --workers`: the same model as one process makes of the same shards, whatever happens to workers."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import purerec as pr
 from cli.conftest import refused
 from conftest import PUREREC, need
+from purerec.cli.workers import start_workers
 from purerec.engines.distributed.group import Group, sharing_with
 from purerec.storage import read_folder
 
@@ -91,3 +93,18 @@ def worker(pid, rank):
 def test_wrong_use(command, clicks):
     refused(command("fit", clicks, "--model", "ease", "--workers", 2, "--out", "m"), "ease is fitted by one process")
     refused(command("fit", clicks, "--model", "pugmf", "--workers", 0, "--out", "m"), "--workers must be from 1")
+
+
+def test_a_signal_is_no_internal_error(monkeypatch, capsys):
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.launcher import api
+
+    def stopped(*_):
+        raise SignalException("Process 1 got signal: 15", signal.SIGTERM)
+
+    monkeypatch.setattr(api, "elastic_launch", lambda *_: stopped)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(logging, "disable", lambda *_: None)
+    assert start_workers(2) == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM" in capsys.readouterr().err

@@ -72,6 +72,7 @@ def start_workers(n: int) -> int:
     if not 1 <= n <= _MOST:
         raise ConfigError(f"--workers must be from 1 to {_MOST}, not {n}")
     try:
+        from torch.distributed.elastic.multiprocessing.api import SignalException
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
         from torch.distributed.launcher.api import LaunchConfig, elastic_launch
     except ImportError:
@@ -105,6 +106,9 @@ def start_workers(n: int) -> int:
                 f"worker {rank} of {n} ended with {died}, after {_RESTARTS} new starts; free memory or use fewer "
                 "workers, and run the command again with --resume"
             ) from None
+        except SignalException as stop:  # `timeout`, or a machine that shuts down: the workers have been ended
+            console.fail(f"stopped by {stop.sigval.name}; --resume goes on from the last checkpoint, if there is one")
+            return 128 + stop.sigval
         with suppress(OSError, ValueError):
             return int(place.read_text())
         return 1
