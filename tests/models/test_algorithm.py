@@ -48,6 +48,7 @@ FORM = {
     "users": "free",  # an embedding of their own
     "history_weight": None,  # of no use to free ones, like the next three
     "history_regularization": None,
+    "temperature": 1.0,
     "item_power": 0.2,
     "neighbors": None,
     "generators": "both",  # G_u and G_i
@@ -101,6 +102,7 @@ def test_what_the_paper_preset_asks_of_an_engine(name, data):
         "epsilon": 1e-8,
         "init_std": 0.1,
         "train_bias": True,
+        "temperature": 1.0,
         "generators": "both",
         "fake_weight": 1.0,
         "fake_ratio": 1.0,
@@ -130,6 +132,7 @@ DEFAULTS = {
     "epsilon": 1e-8,
     "init_std": 0.1,
     "train_bias": True,
+    "temperature": 1.0,
 }
 OF_GENERATORS = {
     "generators": "user",

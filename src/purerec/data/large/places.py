@@ -110,4 +110,6 @@ class Place:
     def _unreachable(self, error: Exception) -> Exception:
         if isinstance(error, ReadError | MissingExtraError):
             return error
+        if not is_url(self.address):
+            return ReadError(f"{self}: cannot be opened ({reason(error)}); check the path and its permissions")
         return ReadError(f"{self}: cannot be read ({reason(error)}); check the address and its rights")
