@@ -13,6 +13,7 @@ CROSS_CUTTING = {
     "cli/test_metrics_options.py": "the options --metrics and --metric, of several commands",
     "engines/pure/test_parity.py": "two engines, one meaning",
     "evaluation/test_more_metrics.py": "metrics of whole lists, beside those of ranks in test_metrics",
+    "serving/test_rules.py": "rules of a list, over HTTP",
     "models/test_algorithm.py": "Algorithm 1 at the level of the model",
     "serving/test_endpoints.py": "the service as a client sees it",
     "serving/test_openapi.py": "its description",

@@ -314,7 +314,7 @@ def test_good_requests_amid_hostile_ones(tmp_path: Path):
     command = [sys.executable, str(ROOT / "benchmarks" / "hostile.py"), "--seconds", seconds, "--json", str(file)]
     done = subprocess.run([*command, "--workers", "1"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    run = json.loads(file.read_text())["runs"][0]
+    run = json.loads(file.read_text())["results"]["runs"][0]
     assert run["failed"] == 0
     assert run["alive"]
     assert run["good"] > 50

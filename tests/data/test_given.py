@@ -60,7 +60,7 @@ def test_parts_of_any_form_keep_their_rows_and_share_their_ids(tmp_path: Path, f
 def test_what_train_lacks_stays_and_is_counted() -> None:
     parts = pr.given_split(frame(TRAIN), frame(TEST))
     assert parts.cold == Cold(judged=3, users=1, positives=4, on_new_items=2, items=2)
-    told = "1 of 3 users have no train positive, 2 of 4 positives are on items that nobody has in train"
+    told = "1 of 3 users has no train positive, 2 of 4 positives are on items that nobody has in train"
     assert parts.describe() == f"given: train 5, test 4 ({told})"
     found = pr.evaluate(pr.ItemPop().fit(parts.full_train), parts)
     assert found.n_users_evaluated == 3  # d, whom train does not have, is judged too
@@ -83,7 +83,7 @@ def test_a_temporal_split_says_what_it_measures() -> None:
     log = pr.Interactions.from_columns([1, 1, 2, 2, 3], [1, 2, 1, 3, 3], timestamp=[1, 2, 3, 4, 5])
     parts = pr.split(log, "temporal", at=4, valid=False)
     assert parts.cold == Cold(judged=2, users=1, positives=2, on_new_items=2, items=1)
-    assert "1 of 2 users have no train positive, 2 of 2 positives are on items" in parts.describe()
+    assert "1 of 2 users has no train positive, 2 of 2 positives are on items" in parts.describe()
     assert "nobody" not in pr.split(log, "ratio", test=0.4, valid=False).describe()
 
 

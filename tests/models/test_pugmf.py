@@ -56,7 +56,7 @@ def test_a_saved_model_folds_in_and_explains(tmp_path):
     assert np.corrcoef(folded, trained)[0, 1] > 0.9
     told = model.explain_for([int(data.items[i]) for i in history], 4)
     assert told.method == "exact"
-    assert told.shares.sum() > 0
+    assert told.shares["share"].sum() > 0
 
 
 def test_a_user_who_has_touched_everything_is_left_out():

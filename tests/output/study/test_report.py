@@ -32,11 +32,15 @@ def test_a_table_has_means_deviations_the_papers_rows_and_verdicts():
     assert table.rows[3][:2] == ["bpr", ".4000 ▼"]
 
 
+ONLY_IN_DOCS = {"prior-estimation", "similar"}
+"""Their tables are in docs/theory.md and docs/recommending.md"""
+
+
 def test_every_results_file_of_this_clone_has_a_table_or_a_figure():
     results = read(ROOT / "results")
     drawn = {name for spec in figure_specs() for name in spec.results}
     for name, found in results.items():
-        assert tables_of(name, found) or name in drawn, name
+        assert tables_of(name, found) or name in drawn or name in ONLY_IN_DOCS, name
 
 
 def test_other_kinds_of_experiments_have_tables_too():

@@ -90,8 +90,12 @@ def fulfilled(table: ItemTable, conditions: tuple[Condition, ...]) -> Mask:
     return found
 
 
-def no_column(name: str, names: list[str]) -> ConfigError:
-    return ConfigError(f"the item table has no column {_short(name)}; {did_you_mean(name, names)}")
+class NoColumnError(ConfigError):
+    """A column that the item table does not have."""
+
+
+def no_column(name: str, names: list[str]) -> NoColumnError:
+    return NoColumnError(f"the item table has no column {_short(name)}; {did_you_mean(name, names)}")
 
 
 def _short(text: str) -> str:
