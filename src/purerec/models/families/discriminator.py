@@ -18,8 +18,9 @@ from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engin
 from purerec.engines.pure.spec import Engine, GameSettings, Params
 from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
+from purerec.models.contract.chance import chance_level
 from purerec.models.contract.config import Config
-from purerec.models.contract.data_defaults import DIM, observed_share, shrinking, usual_dim
+from purerec.models.contract.data_defaults import DIM, observed_share, usual_dim
 from purerec.models.contract.foldin import Folding, LogisticFolding, Risk
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
@@ -32,8 +33,11 @@ from purerec.storage.structure import check_finite
 from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
-_L2 = 0.65
-"""Times 1 / sqrt(positives per user): the L2 if nobody says"""
+
+
+def usual_regularization(positives: Csr) -> float:
+    """L2, if nobody says: just below what lets chance structure grow."""
+    return 0.95 * chance_level(positives) ** 1.2
 
 
 class DiscriminatorConfig(EpochConfig):
@@ -67,8 +71,8 @@ class DiscriminatorConfig(EpochConfig):
     """cosine: the rate falls to zero; steps: a fifth of it after two thirds of the epochs, a twenty-fifth after eight
     ninths."""
     regularization: Annotated[float, Field(ge=0, le=1e6)] | None = None
-    """L2 on the embeddings of sampled pairs, relative to the weight of a positive. None: c / sqrt(positives per user)
-    with c = 0.65: the sparser the data, the more."""
+    """L2 on the embeddings of sampled pairs, relative to the weight of a positive. None: a little less than the
+    structure that a log as sparse as this has by chance."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Deviation of the random start of the embeddings."""
     epsilon: float = Field(default=1e-8, gt=0, le=1)
@@ -80,7 +84,7 @@ class DiscriminatorConfig(EpochConfig):
         "dim": DIM,
         "epochs": Ints(20, 200),
         "learning_rate": Floats(0.002, 0.05),
-        "regularization": Floats(0.01, 0.6, start=lambda positives: shrinking(_L2, positives)),
+        "regularization": Floats(0.01, 0.6, start=usual_regularization),
         "batch_size": Ints(64, 1024),
         "prior": Floats(0.0005, 0.5, start=observed_share),
         "unlabeled_ratio": Floats(1, 20),
@@ -149,7 +153,7 @@ class DiscriminatorModel(EpochModel):
 
     def _regularization(self, positives: Csr) -> float:
         given = self.config.regularization
-        return shrinking(_L2, positives) if given is None else given
+        return usual_regularization(positives) if given is None else given
 
     @abstractmethod
     def _risk(self) -> Kind:
@@ -218,8 +222,9 @@ class DiscriminatorModel(EpochModel):
                 return 1.0  # as many draws as the person has positives, relative to all
             return (n_items - n_own) / n_own * n / max(len(self.users) * n_items - n, 1)
 
-        weights = self._settings(self.seen).logistic
-        risk = Risk(weights.unlabeled, weights.own, self._regularization(self.seen), kappa)
+        settings = self._settings(self.seen)
+        weights = settings.logistic
+        risk = Risk(weights.unlabeled, weights.own, settings.regularization, kappa)
         some = np.linspace(0, len(self.users) - 1, min(len(self.users), 256)).astype(np.int64)
         offset = p["bias"][0] + (0 if parts.item_bias is None else parts.item_bias) + np.zeros(n_items, np.float32)
         return LogisticFolding(

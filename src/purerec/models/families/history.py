@@ -25,16 +25,18 @@ from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
 from purerec.types import F32, I64, State
 
-WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
-USUAL_WEIGHT = 0.2
+WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+USUAL_WEIGHT = 0.1
 """Where there is too little to choose by"""
 _METRIC = parse("NDCG@100")
 """Not only of the first places: the more pairs count, the less is left to chance."""
 _PEOPLE = 0.2
-"""Share of people who have pairs held out; together these are a fiftieth of all, which the fit hardly misses"""
+"""Share of people who have pairs held out"""
+_MOST_PAIRS = 0.02
+"""Share of pairs that are held out, which the fit hardly misses; with few pairs each, of fewer people"""
 _MOST_PEOPLE = 3_000
 _FEWEST_PEOPLE = 50
-_FEWEST_OWN = 5
+_FEWEST_OWN = 3
 _HELD_OUT = 0.1
 _WEIGHT = "history_weight"
 _NOT_CHOSEN = -1.0
@@ -48,22 +50,29 @@ def hold_out(positives: Csr, seed: int) -> tuple[Csr, Csr] | None:
     rng = named_rng(seed, "history")
     able = np.flatnonzero(positives.counts >= _FEWEST_OWN)
     n = min(round(_PEOPLE * len(able)), _MOST_PEOPLE)
-    if n < _FEWEST_PEOPLE:
+    people = rng.permutation(able)[:n]
+    taken = np.cumsum(_held_each(positives.counts[people]))
+    people = np.sort(people[taken <= _MOST_PAIRS * len(positives)])
+    if len(people) < _FEWEST_PEOPLE:
         return None
-    people = np.sort(rng.choice(able, n, replace=False))
     is_asked = np.zeros(positives.shape[0], dtype=bool)
     is_asked[people] = True
     own = np.flatnonzero(is_asked[positives.users])
     order = own[np.lexsort((rng.random(len(own)), positives.users[own]))]
     sizes = positives.counts[people]
     place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    is_held = place < np.repeat(np.maximum(1, np.round(_HELD_OUT * sizes)), sizes)
+    is_held = place < np.repeat(_held_each(sizes), sizes)
     held = np.zeros(len(positives), dtype=bool)
     held[order[is_held]] = True
     kept, asked = (
         Csr.of(positives.users[which], positives.indices[which], positives.shape) for which in (~held, held)
     )
     return kept, asked
+
+
+def _held_each(sizes: I64) -> I64:
+    """How many pairs of people with so many are held out."""
+    return np.maximum(1, np.round(_HELD_OUT * sizes)).astype(np.int64)
 
 
 def scaled(history: ItemWeights, embeddings: Factors, positives: Csr, weight: float) -> ItemWeights:

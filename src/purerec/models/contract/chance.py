@@ -1,0 +1,50 @@
+"""How much structure a log has by chance alone, which tells how strong an L2 has to be.
+
+With embeddings near zero, training lets the k-th dimension grow if the k-th singular value of
+
+    B = D_u^-1/2 (A - E[A]) D_i^-1/2
+
+is above the L2: A is the log, E[A] what the biases explain, and D how often each row is drawn, as a positive or as an
+unlabeled pair, since each draw also shrinks its row. Singular values that a log with the same numbers of positives
+would have if people and items met at random tell nothing about taste. Sparse logs have large ones.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import sparse
+
+from purerec.data.interactions import Csr
+from purerec.rng import named_rng
+
+_ROUNDS = 20
+"""Of the power method; twice as many change the third digit."""
+
+
+def chance_level(positives: Csr) -> float:
+    """The largest singular value of B for a log whose items are dealt out to its people at random."""
+    n_users, n_items = positives.shape
+    n = len(positives)
+    active = int((positives.counts > 0).sum())
+    if n == 0:
+        return 1.0
+    rng = named_rng(0, "chance")
+    log = sparse.csr_array((np.ones(n), rng.permutation(positives.indices), positives.indptr), shape=(n_users, n_items))
+    of_user = positives.counts.astype(np.float64)
+    of_item = np.bincount(positives.indices, minlength=n_items).astype(np.float64)
+    # An item is drawn as a positive by its popularity, as an unlabeled pair like any other item.
+    user_scale = 1 / np.sqrt(2 * np.maximum(of_user, 1))
+    item_scale = 1 / np.sqrt(of_item + n / n_items)
+    expected_user, expected_item = user_scale * of_user, item_scale * of_item / n
+    of_users = rng.standard_normal(n_users)
+    level = 0.0
+    for _ in range(_ROUNDS):
+        of_items = item_scale * (log.T @ (user_scale * of_users)) - expected_item * (expected_user @ of_users)
+        of_items /= max(float(np.linalg.norm(of_items)), 1e-12)
+        of_users = user_scale * (log @ (item_scale * of_items)) - expected_user * (expected_item @ of_items)
+        level = float(np.linalg.norm(of_users))
+        of_users /= max(level, 1e-12)
+    # Logs of one person, or with every pair observed, leave nothing to chance; this is what the users' side adds.
+    return max(level, 1 / math.sqrt(2 * n / active))
