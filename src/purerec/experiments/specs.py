@@ -163,8 +163,9 @@ class WorldSpec(SpecTable):
 
     users: Count
     items: Count
-    dim: Count
-    prior: Share
+    dim: Count = 8
+    prior: Share = 0.05
+    interactions: Count | None = None
 
 
 class ExposureSpec(WithBaseline):
@@ -201,11 +202,24 @@ class LogSpec(SpecTable):
     """A log that settings are tried on."""
 
     name: str
-    data: str
+    data: str | None = None
+    """A name of the catalog or a file; its train part is used."""
+    world: WorldSpec | None = None
+    """Or a synthetic log."""
+    people: Count | None = None
+    """A random sample of this many people."""
     positives_each: Count | None = None
-    """Thin the train part to this many positives a person."""
+    """Thin the log to this many positives a person."""
+    held_out: Literal["ratio", "temporal"] = "ratio"
+    """Validation rows: a random fifth, or the latest fifth."""
     seeds: Count = 5
     """At most so many, where a fit takes long."""
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.data is None) == (self.world is None):
+            raise ValueError(f"{self.name!r} needs either data or world")
+        return self
 
 
 class LeaveOneOutSpec(Experiment):
@@ -214,7 +228,7 @@ class LeaveOneOutSpec(Experiment):
     kind: Literal["leave_one_out"]
     data: list[LogSpec] = Field(min_length=2)
     models: dict[str, list[dict[str, Any]]]
-    """For each model, changes of its defaults."""
+    """For each model, changes of its defaults. 'x0.5' is half of what the default is on the log at hand."""
 
 
 AnyExperiment = (

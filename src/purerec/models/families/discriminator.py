@@ -18,7 +18,7 @@ from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engin
 from purerec.engines.pure.spec import Engine, GameSettings, Params
 from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
-from purerec.models.contract.chance import chance_level
+from purerec.models.contract.chance import chance_penalty
 from purerec.models.contract.config import Config
 from purerec.models.contract.data_defaults import DIM, observed_share, usual_dim
 from purerec.models.contract.foldin import Folding, LogisticFolding, Risk
@@ -34,10 +34,9 @@ from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
 
-
 def usual_regularization(positives: Csr) -> float:
-    """L2, if nobody says: just below what lets chance structure grow."""
-    return 0.95 * chance_level(positives) ** 1.2
+    """L2, if nobody says."""
+    return chance_penalty(0.95, positives)
 
 
 class DiscriminatorConfig(EpochConfig):

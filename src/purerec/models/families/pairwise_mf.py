@@ -12,7 +12,8 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
-from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
+from purerec.models.contract.chance import chance_penalty
+from purerec.models.contract.data_defaults import DIM, usual_dim
 from purerec.models.contract.foldin import Folding, PairwiseFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, Schedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
@@ -34,7 +35,8 @@ class FactorConfig(EpochConfig):
     """cosine: falls to zero over the epochs; steps: a fifth of the rate after two thirds of the epochs, a
     twenty-fifth after eight ninths."""
     regularization: Annotated[float, Field(ge=0, le=100)] | None = None
-    """L2 on the factors of a triple, at each step. None: 0.2 / sqrt(positives per user)."""
+    """L2 on the factors of a triple, at each step. None: from the structure that a log as sparse
+    as this one has by chance."""
     bias_regularization: float = Field(default=0.001, ge=0, le=100)
     """L2 on the item biases of a triple."""
     init_std: float = Field(default=0.1, gt=0, le=10)
@@ -44,20 +46,20 @@ class FactorConfig(EpochConfig):
         "dim": DIM,
         "epochs": Ints(20, 250),
         "learning_rate": Floats(0.01, 0.5),
-        "regularization": Floats(0.001, 0.2, start=lambda positives: usual_regularization(positives)),
+        "regularization": Floats(0.001, 0.2, start=lambda positives: chance_penalty(_L2, positives)),
         "bias_regularization": Floats(1e-4, 0.1),
     }
 
 
-def usual_regularization(positives: Csr) -> float:
-    """L2, if nobody says."""
-    return shrinking(0.2, positives)
+_L2 = 0.25
+"""Of `chance_penalty`, which is the L2 if nobody says"""
 
 
 class FactorModel(EpochModel):
     """Base of models whose score is a dot product and an item bias: user, item and item_bias."""
 
     config: FactorConfig
+    _usual_l2: ClassVar[float] = _L2
 
     @abstractmethod
     def _start(self, positives: Csr, seed: int) -> Fitting:
@@ -73,8 +75,8 @@ class FactorModel(EpochModel):
         return self.config.dim if self.config.dim is not None else usual_dim(n_users)
 
     def _regularization(self, positives: Csr) -> float:
-        found = self.config.regularization
-        return usual_regularization(positives) if found is None else found
+        given = self.config.regularization
+        return chance_penalty(self._usual_l2, positives) if given is None else given
 
     def learning_rate(self, number: int) -> float:
         """The rate of an epoch under the schedule."""
