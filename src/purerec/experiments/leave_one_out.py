@@ -1,14 +1,14 @@
 """Do defaults hold on data that had no part in choosing them? Leave one log out, choose on the others.
 
-Each candidate (the defaults, and the defaults with some settings changed) is fitted on validation splits of every log.
-For each log left out, the candidate is taken that is best on the others, by the mean of its value relative to the best
-one there. Its regret is how far it is behind the best candidate on the log that was left out. How far a model's
-defaults are behind the best model of the log is the other number that counts.
+Each candidate (the defaults, and the defaults with some settings changed) is fitted on validation splits of every
+log. For each log left out, the candidate is taken that is best on the others, by the mean of its value relative to
+the best one there. Its regret is how far it is behind the best candidate on the log that was left out. How far a
+model's defaults are behind the best model of the log is the other number that counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +18,12 @@ from purerec.data import catalog
 from purerec.data.folds import thinned
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split, split
-from purerec.data.synthetic import make_world
+from purerec.data.synthetic.world import make_world
 from purerec.errors import ConfigError
-from purerec.evaluation.protocols import evaluate
+from purerec.experiments.cells import Cell, CellStore
+from purerec.experiments.plans import Plan
 from purerec.experiments.specs import LeaveOneOutSpec, LogSpec
+from purerec.experiments.work import Watch, Worklist, unwatched
 from purerec.models.registry import make_model
 from purerec.rng import named_rng
 
@@ -30,25 +32,42 @@ Values = Mapping[str, Mapping[str, float]]
 """Of one model: by log and candidate"""
 
 
-def leave_one_out(spec: LeaveOneOutSpec, seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def leave_one_out(
+    spec: LeaveOneOutSpec, seeds: int, store: CellStore | None = None, watch: Watch = unwatched
+) -> dict[str, Any]:
     """Values of all candidates on all logs, and the regret on each log of what the others would choose."""
-    found: dict[str, dict[str, dict[str, float]]] = {model: {} for model in spec.models}
-    logs = {}
-    for log in spec.data:
-        folds = _folds(log, seeds)
-        logs[log.name] = _described(folds[0].train.positives)
-        for model, changes in spec.models.items():
-            candidates: dict[str, Mapping[str, Any]] = {DEFAULTS: {}} | {_said(change): change for change in changes}
-            found[model][log.name] = _values(folds, model, candidates, spec.metric)
-            tell(f"{log.name} {model}: " + ", ".join(f"{c} {v:.4f}" for c, v in found[model][log.name].items()))
-    chosen = {model: {log: _choice(values, log) for log in values} for model, values in found.items()}
+    folds = {log.name: _folds(log, seeds) for log in spec.data}
+    cells = {
+        (model, log, candidate): [
+            _cell(spec, fold, seed, model, candidate, change) for seed, fold in enumerate(parts)
+        ]
+        for log, parts in folds.items()
+        for model, changes in spec.models.items()
+        for candidate, change in ({DEFAULTS: {}} | {_said(change): change for change in changes}).items()
+    }
+    work = Worklist([cell for runs in cells.values() for cell in runs], store, watch=watch)
+    work.run()
+    found: dict[str, dict[str, dict[str, float]]] = {model: {log: {} for log in folds} for model in spec.models}
+    for (model, log, candidate), runs in cells.items():
+        if wrong := [work.failed[cell] for cell in runs if cell in work.failed]:
+            raise ConfigError(f"{model} with {candidate} failed on {log}: {wrong[0]}")
+        values = [work.results[cell].evaluation.metrics[spec.metric] for cell in runs]
+        found[model][log][candidate] = float(np.mean(values))
     return {
         "metric": spec.metric,
-        "logs": logs,
+        "logs": {log: _described(parts[0].train.positives) for log, parts in folds.items()},
         "values": found,
-        "left_out": chosen,
+        "left_out": {model: {log: _choice(values, log) for log in values} for model, values in found.items()},
         "behind_best": _behind_best(found),
     }
+
+
+def _cell(
+    spec: LeaveOneOutSpec, fold: Split, seed: int, model: str, candidate: str, change: Mapping[str, Any]
+) -> Cell:
+    settings = _absolute(model, change, fold.train.positives)
+    plan = Plan(model if candidate == DEFAULTS else f"{model}, {candidate}", model, settings)
+    return Cell(plan, fold, seed, "exact", 1, (spec.metric,), spec.metric)
 
 
 def _folds(log: LogSpec, seeds: int) -> list[Split]:
@@ -82,18 +101,6 @@ def _described(positives: Csr) -> dict[str, int]:
 
 def _said(change: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in change.items())
-
-
-def _values(
-    folds: list[Split], model: str, candidates: Mapping[str, Mapping[str, Any]], metric: str
-) -> dict[str, float]:
-    values: dict[str, list[float]] = {candidate: [] for candidate in candidates}
-    for seed, fold in enumerate(folds):
-        for candidate, change in candidates.items():
-            settings = _absolute(model, change, fold.train.positives)
-            fitted = make_model(model, **settings).fit(fold.train, seed=seed)
-            values[candidate].append(evaluate(fitted, fold, metrics=(metric,), seed=seed).metrics[metric])
-    return {candidate: float(np.mean(runs)) for candidate, runs in values.items()}
 
 
 def _absolute(model: str, change: Mapping[str, Any], positives: Csr) -> dict[str, Any]:

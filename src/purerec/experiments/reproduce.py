@@ -105,7 +105,7 @@ def reproduce(
                 broken.append(f"{name} is not complete ({error})")
                 continue
         else:
-            found = _run(spec, tell)
+            found = _run(spec, tell, store, watch)
         yield name, head | {"provenance": _made(panels[name], work)} | found
     if broken:
         raise PurerecError("; ".join(broken) + "; finished cells are kept: the same command goes on from there")
@@ -190,7 +190,7 @@ def _made(panels: Sequence[Panel], work: Worklist) -> dict[str, Any]:
 # ---------------------------------------------------------------------- experiments of other kinds
 
 
-def _run(spec: AnyExperiment, tell: Tell) -> dict[str, Any]:
+def _run(spec: AnyExperiment, tell: Tell, store: CellStore | None, watch: Watch) -> dict[str, Any]:
     match spec:
         case StatisticsSpec():
             return data_statistics(spec)
@@ -201,7 +201,7 @@ def _run(spec: AnyExperiment, tell: Tell) -> dict[str, Any]:
         case FoldingSpec():
             return folding_quality(spec, spec.seeds, tell)
         case LeaveOneOutSpec():
-            return leave_one_out(spec, spec.seeds, tell)
+            return leave_one_out(spec, spec.seeds, store, watch)
         case UpdatingSpec():
             return updating_quality(spec, spec.seeds, tell)
         case ComparisonSpec() | PanelsSpec():

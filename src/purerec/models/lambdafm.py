@@ -28,13 +28,10 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr
 from purerec.engines.bpr import PairwiseSettings
-from purerec.models.contract.chance import chance_penalty
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorConfig, FactorModel, PairwiseFitting
 from purerec.sampling.dynamic import FIRST, RANKED, VIOLATING
 
-_L2 = 0.25
-"""Of `chance_penalty`: less than BPR, since `rank` takes no step where nothing is wrong"""
 _RULES = {"static": FIRST, "dynamic": RANKED, "rank": VIOLATING}
 
 
@@ -59,7 +56,6 @@ class LambdaFMConfig(FactorConfig):
 
     search_space: ClassVar[SearchSpace] = {
         **FactorConfig.search_space,
-        "regularization": Floats(0.001, 0.2, start=lambda positives: chance_penalty(_L2, positives)),
         "sampler": Choices(("static", "dynamic", "rank")),
         "rho": Floats(0.05, 5),
         "candidates": Ints(3, 100),
@@ -73,7 +69,6 @@ class LambdaFM(FactorModel):
     name: ClassVar[str] = "lambdafm"
     config_class = LambdaFMConfig
     config: LambdaFMConfig
-    _usual_l2: ClassVar[float] = _L2
 
     def _hard_negatives(self) -> int:
         """The best of five stands in for what `rank` and `dynamic` draw: on ML-100k it gives the vectors nearest to

@@ -12,8 +12,7 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
-from purerec.models.contract.chance import chance_penalty
-from purerec.models.contract.data_defaults import DIM, usual_dim
+from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, PairwiseFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, Schedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
@@ -35,8 +34,8 @@ class FactorConfig(EpochConfig):
     """cosine: falls to zero over the epochs; steps: a fifth of the rate after two thirds of the epochs, a
     twenty-fifth after eight ninths."""
     regularization: Annotated[float, Field(ge=0, le=100)] | None = None
-    """L2 on the factors of a triple, at each step. None: from the structure that a log as sparse
-    as this one has by chance."""
+    """L2 on the factors of a triple, at each step. None: 0.2 / sqrt(positives per user), and no more
+    than 0.06."""
     bias_regularization: float = Field(default=0.001, ge=0, le=100)
     """L2 on the item biases of a triple."""
     init_std: float = Field(default=0.1, gt=0, le=10)
@@ -46,20 +45,20 @@ class FactorConfig(EpochConfig):
         "dim": DIM,
         "epochs": Ints(20, 250),
         "learning_rate": Floats(0.01, 0.5),
-        "regularization": Floats(0.001, 0.2, start=lambda positives: chance_penalty(_L2, positives)),
+        "regularization": Floats(0.001, 0.2, start=lambda positives: usual_regularization(positives)),
         "bias_regularization": Floats(1e-4, 0.1),
     }
 
 
-_L2 = 0.25
-"""Of `chance_penalty`, which is the L2 if nobody says"""
+def usual_regularization(positives: Csr) -> float:
+    """L2, if nobody says. Above the second number, sparse logs end in nothing but popularity."""
+    return min(shrinking(0.2, positives), 0.06)
 
 
 class FactorModel(EpochModel):
     """Base of models whose score is a dot product and an item bias: user, item and item_bias."""
 
     config: FactorConfig
-    _usual_l2: ClassVar[float] = _L2
 
     @abstractmethod
     def _start(self, positives: Csr, seed: int) -> Fitting:
@@ -76,7 +75,7 @@ class FactorModel(EpochModel):
 
     def _regularization(self, positives: Csr) -> float:
         given = self.config.regularization
-        return chance_penalty(self._usual_l2, positives) if given is None else given
+        return usual_regularization(positives) if given is None else given
 
     def learning_rate(self, number: int) -> float:
         """The rate of an epoch under the schedule."""
