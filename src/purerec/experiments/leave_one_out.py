@@ -78,7 +78,7 @@ def _folds(log: LogSpec, seeds: int) -> list[Split]:
 
 def _log(log: LogSpec) -> Interactions:
     if log.world is not None:
-        data = make_world(**log.world.model_dump()).data
+        data = make_world(**log.world.model_dump()).observed
     else:
         assert log.data is not None, "checked by the spec"
         data = split(catalog.load(log.data), "auto").full_train
