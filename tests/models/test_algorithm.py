@@ -10,6 +10,7 @@ import purerec as pr
 from conftest import ROOT, need
 from purerec.data.interactions import Csr
 from purerec.engines.pure.spec import EpochStats
+from purerec.models.contract.chance import chance_level
 from purerec.models.contract.data_defaults import shrinking
 from purerec.models.families.discriminator import DiscriminatorGame
 from purerec.sampling.unlabeled import unlabeled_needed
@@ -124,7 +125,6 @@ DEFAULTS = {
     "negatives": "uniform",
     "candidates": 10,
     "batch_size": N_P // 8,
-    "regularization": 0.65 / math.sqrt(PER_USER),
     "beta1": 0.9,
     "beta2": 0.999,
     "epsilon": 1e-8,
@@ -156,7 +156,8 @@ def test_what_the_defaults_ask_of_an_engine(name, changes, data):
     found = asdict(pr.make_model(name)._settings(data.positives))
     without_generators = {} if name == "pure" else {key: found[key] for key in OF_GENERATORS}
     assert found.get("generators") == changes.get("generators", "none")
-    assert found == pytest.approx({**DEFAULTS, **without_generators, **changes})
+    usual = {**DEFAULTS, "regularization": 0.95 * chance_level(data.positives) ** 1.2}
+    assert found == pytest.approx({**usual, **without_generators, **changes})
 
 
 @pytest.mark.parametrize("name", ["gmf", "pugmf", "pure"])
@@ -209,7 +210,7 @@ def test_without_the_stratum_the_default_l2_rises_with_the_width(dim, c, data):
     assert printed.regularization == pytest.approx(c / math.sqrt(PER_USER))
     for name in ("gmf", "pugmf"):
         usual = pr.make_model(name, dim=dim)._settings(data.positives)
-        assert usual.regularization == pytest.approx(0.65 / math.sqrt(PER_USER))
+        assert usual.regularization == pytest.approx(0.95 * chance_level(data.positives) ** 1.2)
     assert shrinking(1, data.positives) == pytest.approx(1 / math.sqrt(PER_USER))
 
 
@@ -239,6 +240,9 @@ class Recorder:
     def train_generators(self, *, learning_rate, steps):
         self.calls.append(("G", learning_rate, steps))
         return EpochStats(0.7, math.nan, math.nan, 0.8, 0.9, 10)
+
+    def norms(self):
+        return {"user_norm": 1.0}
 
     def parameters(self):
         return {
