@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from statistics import mean, stdev
+from statistics import mean, median, stdev
 
 from tables import ROOT, markdown, result, short, table
 
@@ -158,16 +158,36 @@ def gowalla_beside_published() -> str:
 
 @table
 def leave_one_out() -> str:
-    """What is chosen without a log, and what that costs on it."""
+    """How far the defaults are behind the best of the other settings that were tried, by log and model."""
     found = result("leave-one-out")
+    models = [model for model, values in found["values"].items() if len(next(iter(values.values()))) > 1]
+    regret = {
+        model: {log: c["regret_of_defaults"] for log, c in found["left_out"][model].items()} for model in models
+    }
     rows = []
-    for model, values in found["values"].items():
-        for log, own in values.items():
-            choice = found["left_out"][model][log]
-            cells = [short(own["defaults"]), choice["chosen"], f"{choice['regret']:.1%}", choice["best"]]
-            rows.append([f"{model}, {log}", *cells, f"{choice['regret_of_defaults']:.1%}"])
-    heads = ["", "defaults", "chosen by the others", "its regret", "best here", "regret of the defaults"]
-    return markdown(heads, rows)
+    for log, size in found["logs"].items():
+        about = f"{log} ({size['people']:,} x {size['items']:,}, {size['positives']:,})"
+        rows.append([about, *(_percent(regret[model][log]) for model in models)])
+    chosen = {model: [c["regret"] for c in found["left_out"][model].values()] for model in models}
+    for name, of in (("median", median), ("worst", max)):
+        rows.append([f"**{name}**", *(_percent(of(regret[model].values())) for model in models)])
+        rows.append([f"{name}, settings chosen on the other logs", *(_percent(of(chosen[m])) for m in models)])
+    return markdown(["log (people x items, positives)", *models], rows)
+
+
+@table
+def behind_best() -> str:
+    """How far each model's defaults are behind the best settings of any model, by log."""
+    found = result("leave-one-out")
+    behind = found["behind_best"]
+    rows = [[log, *(_percent(values[log]) for values in behind.values())] for log in found["logs"]]
+    for name, of in (("median", median), ("worst", max)):
+        rows.append([f"**{name}**", *(_percent(of(values.values())) for values in behind.values())])
+    return markdown(["behind the best there", *behind], rows)
+
+
+def _percent(share: float) -> str:
+    return "0" if share < 0.0005 else f"{share:.1%}"
 
 
 def in_brief(name: str) -> str:

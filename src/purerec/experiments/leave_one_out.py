@@ -8,7 +8,7 @@ model's defaults are behind the best model of the log is the other number that c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +43,7 @@ def leave_one_out(
         ]
         for log, parts in folds.items()
         for model, changes in spec.models.items()
-        for candidate, change in ({DEFAULTS: {}} | {_said(change): change for change in changes}).items()
+        for candidate, change in _candidates(changes).items()
     }
     work = Worklist([cell for runs in cells.values() for cell in runs], store, watch=watch)
     work.run()
@@ -97,6 +97,10 @@ def _described(positives: Csr) -> dict[str, int]:
         "items": int((positives.item_counts > 0).sum()),
         "positives": len(positives),
     }
+
+
+def _candidates(changes: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {DEFAULTS: {}} | {_said(change): change for change in changes}
 
 
 def _said(change: Mapping[str, Any]) -> str:

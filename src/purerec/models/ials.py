@@ -31,7 +31,7 @@ from purerec.jit.arrays import constant
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, splat, store, total
 from purerec.models.contract.checks import need_positives
-from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
+from purerec.models.contract.data_defaults import shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, SquaredFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, with_strangers
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
@@ -50,7 +50,7 @@ class IALSConfig(EpochConfig):
     """Settings of iALS."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the vectors. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more)."""
+    """Width of the vectors. None: 10, 32 or 64 by the number of users (up to 200, 2,000, more)."""
     alpha: Annotated[float, Field(gt=0, le=1e3)] | None = None
     """Weight of an unobserved pair, where a positive has 1. None: 32 times the density, so that all of them together
     weigh so many times the positives."""
@@ -64,12 +64,17 @@ class IALSConfig(EpochConfig):
     """Rounds of solving for all users, then for all items."""
 
     search_space: ClassVar[SearchSpace] = {
-        "dim": DIM,
+        "dim": Ints(4, 128, start=lambda positives: _usual_dim(positives.shape[0])),
         "alpha": Floats(1e-3, 10, start=lambda positives: usual_alpha(positives)),
         "regularization": Floats(1e-4, 0.3, start=lambda positives: usual_regularization(positives)),
         "nu": Floats(0, 1, log=False),
         "epochs": Ints(5, 40),
     }
+
+
+def _usual_dim(n_users: int) -> int:
+    """Twice what the others have: exact steps make use of it, and they are quick."""
+    return 2 * usual_dim(n_users)
 
 
 def usual_regularization(positives: Csr) -> float:
@@ -115,7 +120,7 @@ class Alternation:
     def __init__(self, config: IALSConfig, positives: Csr, seed: int) -> None:
         n_users, n_items = positives.shape
         self.config = config
-        self.dim = config.dim if config.dim is not None else usual_dim(n_users)
+        self.dim = config.dim if config.dim is not None else _usual_dim(n_users)
         by_item = positives.to_scipy().T.tocsr()
         self.alpha = alpha = config.alpha if config.alpha is not None else usual_alpha(positives)
         self.by_user = AlternationSide(

@@ -22,14 +22,19 @@ few places count more than the rest.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from purerec.data.interactions import Csr
 from purerec.engines.bpr import PairwiseSettings
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
-from purerec.models.families.pairwise_mf import FactorConfig, FactorModel, PairwiseFitting
+from purerec.models.families.pairwise_mf import (
+    FactorConfig,
+    FactorModel,
+    PairwiseFitting,
+    usual_regularization,
+)
 from purerec.sampling.dynamic import FIRST, RANKED, VIOLATING
 
 _RULES = {"static": FIRST, "dynamic": RANKED, "rank": VIOLATING}
@@ -37,6 +42,9 @@ _RULES = {"static": FIRST, "dynamic": RANKED, "rank": VIOLATING}
 
 class LambdaFMConfig(FactorConfig):
     """Settings of LambdaFM."""
+
+    regularization: Annotated[float, Field(ge=0, le=100)] | None = None
+    """L2 on the factors of a triple, at each step. None: seven tenths of BPR's."""
 
     epochs: int = Field(default=60, ge=0, le=100_000)
     """Passes over the positives."""
@@ -56,11 +64,16 @@ class LambdaFMConfig(FactorConfig):
 
     search_space: ClassVar[SearchSpace] = {
         **FactorConfig.search_space,
+        "regularization": Floats(0.001, 0.2, start=lambda positives: _usual_regularization(positives)),
         "sampler": Choices(("static", "dynamic", "rank")),
         "rho": Floats(0.05, 5),
         "candidates": Ints(3, 100),
         "margin": Floats(0, 5, log=False),
     }
+
+
+def _usual_regularization(positives: Csr) -> float:
+    return 0.7 * usual_regularization(positives)
 
 
 class LambdaFM(FactorModel):
@@ -69,6 +82,9 @@ class LambdaFM(FactorModel):
     name: ClassVar[str] = "lambdafm"
     config_class = LambdaFMConfig
     config: LambdaFMConfig
+
+    def _usual_regularization(self, positives: Csr) -> float:
+        return _usual_regularization(positives)
 
     def _hard_negatives(self) -> int:
         """The best of five stands in for what `rank` and `dynamic` draw: on ML-100k it gives the vectors nearest to

@@ -45,9 +45,11 @@ from purerec.training.run import Run
 class PUREConfig(HistoryConfig, PUGMFConfig):
     """Settings of PURE."""
 
-    epochs: int = Field(default=40, ge=0, le=100_000)
+    unlabeled_ratio: float = Field(default=16.0, gt=0, le=100)
+    """Unlabeled pairs drawn per positive: C of the sampling bound. The paper: 1."""
+    epochs: int = Field(default=30, ge=0, le=100_000)
     """Passes over the positives."""
-    pretrain_epochs: int = Field(default=30, ge=0, le=100_000)
+    pretrain_epochs: int = Field(default=22, ge=0, le=100_000)
     """Epochs without generators before the game, out of `epochs`."""
     generators: Literal["item", "user", "both"] = "user"
     """Which side is invented."""

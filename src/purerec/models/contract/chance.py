@@ -27,7 +27,7 @@ _known: WeakKeyDictionary[Csr, float] = WeakKeyDictionary()
 
 def chance_penalty(c: float, positives: Csr) -> float:
     """c times the chance level to the power of 1.2: the form of every L2 that follows the data."""
-    return c * chance_level(positives) ** 1.2
+    return c * math.pow(chance_level(positives), 1.2)
 
 
 def chance_level(positives: Csr) -> float:

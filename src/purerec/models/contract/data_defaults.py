@@ -1,8 +1,8 @@
 """What settings are if nobody says, where that depends on the data.
 
 Chosen on random validation splits of ML-100k, ML-1M and Yelp, and of the first two thinned to a dozen positives a
-person: the sparser the data, the more L2. The widths of the paper (5, 8 and 16 for its three data sets) are too
-narrow there: what that costs, and that it costs nothing on a split in time, is measured in docs/results.md.
+person: the sparser the data, the more L2 (see also `chance`). The widths of the paper (5, 8 and 16 for its three data
+sets) are too narrow there: what that costs, and that it costs nothing on a split in time, is in docs/results.md.
 """
 
 from __future__ import annotations

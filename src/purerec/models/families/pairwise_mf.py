@@ -75,7 +75,10 @@ class FactorModel(EpochModel):
 
     def _regularization(self, positives: Csr) -> float:
         given = self.config.regularization
-        return usual_regularization(positives) if given is None else given
+        return self._usual_regularization(positives) if given is None else given
+
+    def _usual_regularization(self, positives: Csr) -> float:
+        return usual_regularization(positives)
 
     def learning_rate(self, number: int) -> float:
         """The rate of an epoch under the schedule."""
