@@ -65,7 +65,7 @@ def figure(charts: Sequence[Chart], caption: str = "") -> str:
 def facts(rows: Mapping[str, Any]) -> str:
     """A table of names and values."""
     cells = "".join(f"<tr><th>{escape(str(k))}</th><td>{escape(str(v))}</td></tr>" for k, v in rows.items())
-    return f"<div class='wide'><table>{cells}</table></div>"
+    return f"<div class='wide' tabindex='0'><table>{cells}</table></div>"
 
 
 def table(
@@ -84,7 +84,7 @@ def table(
         lines.append(f"<tr{below}>{cells}</tr>")
     said = f"<p class='dim'>{escape(caption)}</p>" if caption else ""
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return f"<div class='wide'><table>{body}</table></div>{said}"
+    return f"<div class='wide' tabindex='0'><table>{body}</table></div>{said}"
 
 
 def _cell(text: str, *, words: bool) -> str:

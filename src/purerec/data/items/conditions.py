@@ -90,12 +90,8 @@ def fulfilled(table: ItemTable, conditions: tuple[Condition, ...]) -> Mask:
     return found
 
 
-class NoColumnError(ConfigError):
-    """A column that the item table does not have."""
-
-
-def no_column(name: str, names: list[str]) -> NoColumnError:
-    return NoColumnError(f"the item table has no column {_short(name)}; {did_you_mean(name, names)}")
+def no_column(name: str, names: list[str]) -> ConfigError:
+    return ConfigError(f"the item table has no column {_short(name)}; {did_you_mean(name, names)}")
 
 
 def _short(text: str) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from purerec import __version__
-from purerec.data.items.conditions import NoColumnError
 from purerec.errors import ConfigError
 from purerec.models.contract.rules import ListRules, table_of
 from purerec.serving.http.problems import Problem
@@ -217,8 +216,6 @@ def _unknown(what: str, external: Id, remedy: str) -> Problem:
 
 
 def _cannot(error: ConfigError) -> Problem:
-    if isinstance(error, NoColumnError):
-        return Problem(404, "unknown-column", str(error))
     return Problem(422, "not-for-this-model", str(error))
 
 
