@@ -40,7 +40,7 @@ def test_a_service_that_goes_away_and_comes_back(
     expect(alert.get_by_role("button", name="Try now")).to_be_visible()
     assert titles(page) == before  # the old list stays
     service.start()
-    expect(alert).to_be_hidden(timeout=20_000)  # by itself
+    expect(alert).to_be_hidden()  # by itself
     expect(chips(page)).to_have_count(2)
     expect(rows(page).locator("h3", has_text=before[0])).to_have_count(0)
     service.stop()
