@@ -61,7 +61,6 @@ def test_workers_fit_what_one_process_fits(clicks, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "model"]
 
 
-@pytest.mark.xfail(strict=False, reason="gloo sometimes aborts (signal 6) at a new start on a loaded machine")
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_worker_changes_nothing(clicks, tmp_path, rank):
     need("torch")

@@ -51,6 +51,7 @@ def as_worker(run: Callable[[], int]) -> int:
         group = connect()
         if not is_first:
             serve(group)
+            group.close()  # else its threads end the process with an abort
             return 0
         with sharing_with(group):
             code = run()
