@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import mean
 
 from purerec.output.study.results import Found, PanelResults, panels
 from purerec.paper.printed import paper_row
@@ -156,7 +157,31 @@ def _number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
+def _priors(found: Found) -> list[TextTable]:
+    names = list(found["rows"][0]["estimates"])
+    lines = [
+        [
+            row["world"],
+            short(row["prior"]),
+            *(f"{short(row['estimates'][n])} ± {short(row['spread'][n])}" for n in names),
+        ]
+        for row in found["rows"]
+    ]
+    return [TextTable(found["title"], ["world", "true prior", *names], lines)]
+
+
+def _similar(found: Found) -> list[TextTable]:
+    ways = list(found["rows"][0]["runs"][0]["test"])
+    lines = [
+        [f"{row['data']}, {row['model']}", *(short(mean(run["test"][way] for run in row["runs"])) for way in ways)]
+        for row in found["rows"]
+    ]
+    return [TextTable(found["title"], ["", *ways], lines, f"Liked together in held-out data, first {found['k']}.")]
+
+
 _KINDS: dict[str, Callable[[Found], list[TextTable]]] = {
+    "estimates": _priors,
+    "runs": _similar,
     "gain": _validation,
     "exposure": _exposure,
     "difference": _folding,
