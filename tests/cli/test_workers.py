@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -11,8 +12,9 @@ import psutil
 import pytest
 
 import purerec as pr
+from cli import dying_worker
 from cli.conftest import refused
-from conftest import PUREREC, need
+from conftest import PUREREC, ROOT, need
 from purerec.cli.workers import start_workers
 from purerec.engines.distributed.group import Group, sharing_with
 from purerec.storage import read_folder
@@ -73,6 +75,24 @@ def test_a_killed_worker_changes_nothing(clicks, tmp_path, rank):
     assert "Traceback" not in trouble
     assert_same(tensors(out), alone(clicks, tmp_path / "alone", "pugmf", epochs=epochs, dim=4))
     assert not (tmp_path / "model.checkpoint").exists()
+
+
+def test_torchrun_with_workers_that_die_in_epochs_and_checkpoints(clicks, tmp_path, monkeypatch):
+    need("torch")
+    out, epochs, attempts = tmp_path / "model", 30, len(dying_worker.DEATHS) + 1
+    monkeypatch.setenv("DYING_TOLD", str(tmp_path / "told"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"))
+    (tmp_path / "told").mkdir()
+    starting = ["torch.distributed.run", "--nproc-per-node", WORKERS, "--max-restarts", attempts - 1]
+    told = ["--model", "pugmf", "--set", f"epochs={epochs}", "--set", "dim=4", "--log", tmp_path / "log.jsonl"]
+    # Without --, torchrun would take --log for one of its own options.
+    words = [sys.executable, "-m", *starting, "-m", "--", "cli.dying_worker", "fit", clicks, *told, "--out", out]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert dying_worker.told() == dying_worker.what_happens(attempts)
+    assert_same(tensors(out), alone(clicks, tmp_path / "alone", "pugmf", epochs=epochs, dim=4))
+    assert (tmp_path / "log.jsonl").read_text().count("\n") == epochs
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "log.jsonl", "model", "told"]
 
 
 def wait_for(path, process):

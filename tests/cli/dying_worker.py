@@ -1,0 +1,81 @@
+"""Workers that are killed (SIGKILL): in each of the first attempts another one, at another moment.
+
+`torchrun -m cli.dying_worker fit ...` is `torchrun -m purerec fit ...` with such workers. What happened is told in the
+folder DYING_TOLD.
+"""
+
+import os
+import signal
+from pathlib import Path
+
+from purerec.cli import main
+from purerec.engines.distributed.crew import Crew
+from purerec.storage import folders
+
+EPOCH, CHECKPOINT, COLLECTING = "in the middle of an epoch", "while a checkpoint is written", "while it is collected"
+DEATHS = [(1, EPOCH), (0, CHECKPOINT), (1, COLLECTING)]
+"""By attempt: who dies, and when"""
+SAVED, LETHAL = 10, 14
+"""Epochs of the last whole checkpoint, and those after which a worker dies when its moment comes"""
+
+
+def what_happens(n_attempts):
+    """What is told in all, by the name of the file."""
+    died = {f"died-{n}": f"{rank} {when}" for n, (rank, when) in enumerate(DEATHS[: n_attempts - 1])}
+    return died | {f"began-{n}": str(SAVED * (n > 0)) for n in range(n_attempts)}
+
+
+def told():
+    return {path.name: path.read_text() for path in Path(os.environ["DYING_TOLD"]).iterdir()}
+
+
+def _tell(name, what):
+    Path(os.environ["DYING_TOLD"], f"{name}-{os.environ['TORCHELASTIC_RESTART_COUNT']}").write_text(what)
+
+
+def install():
+    """The next fit in this process is shared by mortals."""
+    last = -1
+    discriminator, rotate, collect, put_in_place = (
+        Crew.discriminator,
+        Crew._rotate,
+        Crew.collect,
+        folders.put_in_place,
+    )
+
+    def may_die(moment):
+        rank, attempt = os.environ.get("RANK", ""), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", len(DEATHS)))
+        if (
+            last >= LETHAL
+            and attempt < len(DEATHS)
+            and (rank, moment) == (str(DEATHS[attempt][0]), DEATHS[attempt][1])
+        ):
+            _tell("died", f"{rank} {moment}")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def mortal_discriminator(self, *, epoch, **options):
+        nonlocal last
+        if last < 0 and os.environ["RANK"] == "0":
+            _tell("began", str(epoch))
+        last = epoch
+        return discriminator(self, epoch=epoch, **options)
+
+    def mortal_rotate(self, turn):
+        rotate(self, turn)
+        may_die(EPOCH)
+
+    def mortal_collect(self, number, sizes):
+        may_die(COLLECTING)
+        return collect(self, number, sizes)
+
+    def mortal_put_in_place(work, target):
+        may_die(CHECKPOINT)
+        put_in_place(work, target)
+
+    Crew.discriminator, Crew._rotate, Crew.collect = mortal_discriminator, mortal_rotate, mortal_collect
+    folders.put_in_place = mortal_put_in_place
+
+
+if __name__ == "__main__":
+    install()
+    main()
