@@ -26,6 +26,7 @@ CROSS_CUTTING = {
     "test_extending_docs.py": "docs/extending.md, run",
     "test_mirror.py": "this file",
     "test_package.py": "the package as a whole",
+    "test_packaging.py": "sdist, wheel and Dockerfile, as a user gets them",
     "test_walks.py": "how many files a call goes through",
 }
 """Tests that belong to no single module, and what they are about"""

@@ -1,0 +1,91 @@
+"""An environment with a wheel and with what the wheel asks for, and nothing else: made in a second, without a network.
+
+The packages that its metadata names, and those that these name, are linked from the environment of the tests. What is
+imported but not asked for is not there, as at a user's.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distribution, distributions
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class CleanVenv:
+    """A virtual environment, and an empty folder to work in."""
+
+    place: Path
+    work: Path
+
+    @property
+    def bin(self) -> Path:
+        return self.place / "bin"
+
+    @property
+    def python(self) -> Path:
+        return self.bin / "python"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What a user's shell has after `activate`; nothing leads to the repository."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV_"))}
+        return kept | {"PATH": f"{self.bin}{os.pathsep}{kept['PATH']}", "PUREREC_CACHE": str(self.place / "cache")}
+
+    def run(self, *words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(word) for word in words], cwd=self.work, env=self.env, capture_output=True, text=True, check=False
+        )
+
+
+def built(target: Path) -> tuple[Path, Path]:
+    """The sdist, and the wheel that is built from it."""
+    words = [sys.executable, "-m", "build", "--no-isolation", "--outdir", target, ROOT]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next(target.glob("*.tar.gz")), next(target.glob("*.whl"))
+
+
+def installed(wheel: Path, place: Path, extras: frozenset[str] = frozenset()) -> CleanVenv:
+    """A new environment with a wheel and what it needs."""
+    venv.create(place / "venv", symlinks=True)
+    work = place / "work"
+    work.mkdir()
+    made = CleanVenv(place / "venv", work)
+    words = ["-m", "pip", "--python", made.python, "install", "-q", "--no-deps", "--no-index", wheel]
+    subprocess.run([sys.executable, *map(str, words)], check=True)
+    packages = next(made.place.glob("lib/python*/site-packages"))
+    asked = next(iter(distributions(path=[str(packages)])))
+    for found in _needed(asked, extras):
+        for name in {file.parts[0] for file in found.files or []} - {"..", "__pycache__"}:
+            source = Path(str(found.locate_file(name)))
+            if source.exists() and not (packages / name).exists():
+                (packages / name).symlink_to(source)
+    return made
+
+
+def _needed(first: Distribution, extras: frozenset[str]) -> list[Distribution]:
+    """What a distribution requires, directly or not."""
+    found: dict[str, Distribution] = {}
+    ahead = [(first, extras)]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while ahead:
+        one, chosen = ahead.pop()
+        for text in one.requires or []:
+            need = Requirement(text)
+            applies = need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in {"", *chosen})
+            key = canonicalize_name(need.name), frozenset(need.extras)
+            if applies and key not in seen:
+                seen.add(key)
+                found[key[0]] = distribution(need.name)
+                ahead.append((found[key[0]], key[1]))
+    return list(found.values())
