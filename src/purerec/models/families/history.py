@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from purerec.engines.closed_form import ItemWeights
 from purerec.engines.pure.spec import GameSettings
 from purerec.evaluation.metrics import parse
 from purerec.models.families.discriminator import DiscriminatorGame, DiscriminatorModel
-from purerec.ranking.ranks import ranks
+from purerec.ranking.mixtures import ranks_of_mixtures
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
 from purerec.types import F32, I64, State
@@ -41,6 +40,8 @@ _MOST_PEOPLE = 3_000
 _FEWEST_PEOPLE = 50
 _FEWEST_OWN = 3
 _HELD_OUT = 0.1
+_PANEL_SCORES = 1 << 22
+"""Scores of one part that are held at once when the form is chosen: 16 MB"""
 _FORM = "history_form"
 _NOT_CHOSEN = -1.0
 """In a state, which has the same arrays before and after the choice: a checkpoint with others would be refused"""
@@ -80,11 +81,16 @@ def _held_each(sizes: I64) -> I64:
 
 def scaled(history: ItemWeights, embeddings: Factors, positives: Csr, weight: float) -> ItemWeights:
     """The weights, such that the history's part spreads `weight` times as far as the embeddings' part."""
+    return history.scaled(weight * _balance(history, embeddings, positives))
+
+
+def _balance(history: ItemWeights, embeddings: Factors, positives: Csr) -> float:
+    """The factor with which the history's part spreads as far as the embeddings' part."""
     active = np.flatnonzero(positives.counts)
     some = active[np.linspace(0, len(active) - 1, min(len(active), _SAMPLE)).astype(np.int64)]
     spread = float(_scores(embeddings, some).std(axis=1).mean())
     now = float(history.scores(positives, some).std(axis=1).mean())
-    return history.scaled(weight * spread / now) if now > 0 else history
+    return spread / now if now > 0 else 1.0
 
 
 class Chosen(NamedTuple):
@@ -100,12 +106,25 @@ def best_form(histories: Mapping[float, ItemWeights], embeddings: Factors, kept:
     `histories`: item weights by their regularization. As good: the mean over people is no more than one standard
     error (of the paired difference) behind the best.
     """
-    found = {}
-    for regularization, history in histories.items():
-        for weight in WEIGHTS:
-            both = _Both(embeddings, scaled(history, embeddings, kept, weight), kept)
-            places = ranks(both, asked, excluded=kept)
-            found[Chosen(weight, regularization)] = _METRIC.of_ranks(places.values, places.indptr)
+    places = {regularization: np.empty((len(WEIGHTS), len(asked)), dtype=np.int32) for regularization in histories}
+    balance = {key: _balance(history, embeddings, kept) for key, history in histories.items()}
+    people = np.flatnonzero(asked.counts)
+    step = max(1, _PANEL_SCORES // asked.shape[1])
+    for at in range(0, len(people), step):
+        some = people[at : at + step]
+        vectors = _scores(embeddings, some)
+        seen, wanted = _of(kept, some), _of(asked, some)
+        vectors[seen.users, seen.indices] = -np.inf
+        part = slice(asked.indptr[some[0]], asked.indptr[some[-1] + 1])
+        for key, history in histories.items():
+            weights = [weight * balance[key] for weight in WEIGHTS]
+            places[key][:, part] = ranks_of_mixtures(vectors, history.scores(kept, some), weights, wanted)
+    starts = np.append(asked.indptr[people], len(asked))
+    found = {
+        Chosen(weight, key): _METRIC.of_ranks(ranks, starts)
+        for key in histories
+        for weight, ranks in zip(WEIGHTS, places[key], strict=True)
+    }
     best = max(found, key=lambda form: float(found[form].mean()))
 
     def is_as_good(form: Chosen) -> bool:
@@ -155,18 +174,12 @@ class HeldOutGame(DiscriminatorGame):
             self.have_all(chosen)
 
 
-@dataclass(frozen=True)
-class _Both:
-    embeddings: Factors
-    history: ItemWeights
-    seen: Csr
-    name: str = "pure"
-
-    def factors(self) -> Factors | None:
-        return None
-
-    def score(self, user_idx: I64, /) -> F32:
-        return _scores(self.embeddings, user_idx) + self.history.scores(self.seen, user_idx)
+def _of(pairs: Csr, user_idx: I64) -> Csr:
+    """The pairs of these users, who become users 0, 1, ..."""
+    sizes = pairs.counts[user_idx]
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    at = np.arange(indptr[-1]) + np.repeat(pairs.indptr[user_idx] - indptr[:-1], sizes)
+    return Csr(indptr, pairs.indices[at], (len(user_idx), pairs.shape[1]))
 
 
 def _scores(embeddings: Factors, user_idx: I64) -> F32:

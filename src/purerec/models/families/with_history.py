@@ -86,16 +86,14 @@ class WithHistory(DiscriminatorModel):
             parts = hold_out(positives, seed)
             if parts is not None:
                 settings = self._settings(positives)
-                return HeldOutGame(
-                    self, positives, settings, seed, parts, lambda chosen: self._use(chosen, positives)
-                )
+                return HeldOutGame(self, positives, settings, seed, parts, self._use)
         return super()._fitting(train, seed, start)
 
-    def _use(self, chosen: Chosen, positives: Csr) -> None:
+    def _use(self, chosen: Chosen) -> None:
         self._history_weight = chosen.weight
         if chosen.regularization != self._history_regularization:
             self._history_regularization = chosen.regularization
-            self._closed = self._fit_history(positives, chosen.regularization)
+            self._closed = None
 
     def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         self._closed = self._history = self._history_weight = None
@@ -103,7 +101,6 @@ class WithHistory(DiscriminatorModel):
             given, config = self.config.history_weight, self.config
             self._history_weight = USUAL_WEIGHT if given is None else given
             self._history_regularization = config.history_regularization or USUAL_REGULARIZATION
-            self._closed = self._fit_history(log.positives, self._history_regularization)
         super()._train(fitting, log, valid, seed, run)
         self._closed = None
 
@@ -149,8 +146,10 @@ class WithHistory(DiscriminatorModel):
     def _adopt(self, params: State, positives: Csr) -> None:
         """Scales the history's part to the spread that the embeddings' part has by now."""
         super()._adopt(params, positives)
-        if self._closed is None or self._history_weight is None:
+        if self._history_weight is None:
             return
+        if self._closed is None:  # not before it is needed: what is chosen on the way changes it
+            self._closed = self._fit_history(positives, self._history_regularization)
         embeddings = self._embeddings()
         assert embeddings is not None, "only dot products have a history"
         self._history = scaled(self._closed, embeddings, positives, self._history_weight)
