@@ -1,4 +1,4 @@
-"""An environment with a wheel and with what the wheel asks for, and nothing else: made in a second, without a network.
+"""An environment with a wheel, what the wheel asks for and nothing else: made in a second, without a network.
 
 The packages that its metadata names, and those that these name, are linked from the environment of the tests. What is
 imported but not asked for is not there, as at a user's.

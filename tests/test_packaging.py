@@ -148,5 +148,6 @@ def test_the_dockerfile_serves_a_model(tmp_path: Path) -> None:
     last.shell(f"cd {last.root} && purerec fit clicks.csv --model ials --set dim=2 --out /model")
     words = [*last.command(), "--port", "0"]
     with _serving(words, last.cwd, last.environment) as address:
-        assert (base := address.rpartition(":"))[0] == "http://0.0.0.0"
-        last.shell(last.noted["HEALTHCHECK"].removeprefix("CMD ").replace("8000", base[2]))
+        host, _, port = address.rpartition(":")
+        assert host == "http://0.0.0.0"
+        last.shell(last.noted["HEALTHCHECK"].removeprefix("CMD ").replace("8000", port))

@@ -1,7 +1,7 @@
 """Workers that are killed (SIGKILL): in each of the first attempts another one, at another moment.
 
-`torchrun -m cli.dying_worker fit ...` is `torchrun -m purerec fit ...` with such workers. What happened is told in the
-folder DYING_TOLD.
+`torchrun -m cli.dying_worker fit ...` is `torchrun -m purerec fit ...` with such workers. What happened is told in
+the folder DYING_TOLD.
 """
 
 import os
