@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from statistics import mean, median, stdev
+from statistics import mean, stdev
 from typing import Any
 
 from tables import ROOT, markdown, megabytes, panel, result, short, table
@@ -189,40 +189,6 @@ def gowalla_beside_published() -> str:
     return markdown(["Gowalla", "Recall@20", "NDCG@20", "published Recall@20", "published NDCG@20"], rows)
 
 
-@table
-def leave_one_out() -> str:
-    """How far the defaults are behind the best of the other settings that were tried, by log and model."""
-    found = result("leave-one-out")
-    models = [model for model, values in found["values"].items() if len(next(iter(values.values()))) > 1]
-    regret = {
-        model: {log: c["regret_of_defaults"] for log, c in found["left_out"][model].items()} for model in models
-    }
-    rows = []
-    for log, size in found["logs"].items():
-        about = f"{log} ({size['people']:,} x {size['items']:,}, {size['positives']:,})"
-        rows.append([about, *(_percent(regret[model][log]) for model in models)])
-    chosen = {model: [c["regret"] for c in found["left_out"][model].values()] for model in models}
-    for name, of in (("median", median), ("worst", max)):
-        rows.append([f"**{name}**", *(_percent(of(regret[model].values())) for model in models)])
-        rows.append([f"{name}, settings chosen on the other logs", *(_percent(of(chosen[m])) for m in models)])
-    return markdown(["log (people x items, positives)", *models], rows)
-
-
-@table
-def behind_best() -> str:
-    """How far each model's defaults are behind the best settings of any model, by log."""
-    found = result("leave-one-out")
-    behind = found["behind_best"]
-    rows = [[log, *(_percent(values[log]) for values in behind.values())] for log in found["logs"]]
-    for name, of in (("median", median), ("worst", max)):
-        rows.append([f"**{name}**", *(_percent(of(values.values())) for values in behind.values())])
-    return markdown(["behind the best there", *behind], rows)
-
-
-def _percent(share: float) -> str:
-    return "0" if share < 0.0005 else f"{share:.1%}"
-
-
 def in_brief(name: str) -> str:
     """One line a model: four metrics, the paper's beside ours, time and memory."""
     found = result(name)
@@ -247,31 +213,6 @@ def in_brief(name: str) -> str:
 
 
 @table
-def validation() -> str:
-    return on_validation("validation")
-
-
-@table
-def generators() -> str:
-    return on_validation("generators")
-
-
-@table
-def dimensions() -> str:
-    return on_validation("dimensions")
-
-
-@table
-def widths_ml_1m() -> str:
-    return on_validation("widths-ml-1m")
-
-
-@table
-def widths_yelp() -> str:
-    return on_validation("widths-yelp")
-
-
-@table
 def in_time() -> str:
     """Means and deviations over seeds, without a row of the paper's to stand beside."""
     found = result("in-time")
@@ -281,79 +222,6 @@ def in_time() -> str:
         values = [[run["metrics"][m] for run in runs] for m in metrics]
         rows.append([model, *(f"{short(mean(v))} ± {short(stdev(v))}" for v in values)])
     return markdown(["", *metrics], rows)
-
-
-@table
-def sparse() -> str:
-    return on_validation("sparse")
-
-
-@table
-def softmax() -> str:
-    found = result("softmax")["rows"]
-    metrics = ["P@5", "NDCG@10", "MAP", "Recall@20"]
-    rows = [
-        [name, *(short(row["metrics"][m]) for m in metrics), f"{row['gain']:+.1%} ± {row['gain_error']:.1%}"]
-        for name, row in found.items()
-    ]
-    return markdown(["", *metrics, "gain over PU, C = 8"], rows)
-
-
-@table
-def softmax_gowalla() -> str:
-    found = result("softmax-gowalla")["rows"]
-    metrics = ["Recall@20", "NDCG@20", "MRR"]
-    return markdown(["", *metrics], [[n, *(short(row["metrics"][m]) for m in metrics)] for n, row in found.items()])
-
-
-@table
-def prior_estimation() -> str:
-    """What each estimate of the class prior says, where the prior is known."""
-    rows = []
-    for row in result("prior-estimation")["rows"]:
-        found, spread = row["estimates"], row["spread"]
-        cells = [f"{found[what]:.3f} ± {spread[what]:.3f}" for what in found if what != "observed"]
-        rows.append([row["world"], f"{row['prior']:g}", f"{found['observed']:.3f}", *cells])
-    heads = ["world", "true prior", "observed", "`best_bin`", "`elkan_noto`", "`best_bin` of the true relevance"]
-    return markdown(heads, rows)
-
-
-def on_validation(name: str) -> str:
-    found = result(name)
-    metrics = ["P@5", "NDCG@10", "MAP", "MRR"]
-    rows = [
-        [name, *(short(row["metrics"][m]) for m in metrics), f"{row['gain']:+.1%} ± {row['gain_error']:.1%}"]
-        for name, row in found["rows"].items()
-    ]
-    return markdown(["", *metrics, f"gain over {found['baseline']}, all eight metrics"], rows)
-
-
-@table
-def tuned() -> str:
-    """What a search found for each model and data set, and what a check on fresh folds said to it."""
-    parts = []
-    for path in sorted((ROOT / "experiments" / "tuned").glob("*.toml")):
-        found = tomllib.loads(path.read_text())
-        limits = {unit: found.get(f"{unit}_each") for unit in ("trials", "minutes")}
-        budget = " or ".join(f"{limit:g} {unit}" for unit, limit in limits.items() if limit is not None)
-        rows = []
-        for name, entry in found["models"].items():
-            values, fresh = entry["validation"], entry.get("fresh")
-            check = ["", "", ""]
-            if fresh is not None:
-                p = f"{fresh['p']:.2g}" if fresh["p"] else "< 1e-5"  # written with five digits
-                check = [short(fresh["defaults"]), short(fresh["best"]), p]
-            rows.append(
-                [name, str(entry["trials"]), short(values["defaults"]), short(values["best"]), *check, entry["kept"]]
-            )
-        headings = ["model", "trials", "defaults", "best", "fresh: defaults", "fresh: best", "p", "kept"]
-        parts.append(
-            f"**{found['data']}**, {found['split']}: {found['metric']} ({found['protocol']}), {budget} for each; "
-            f"{found['folds']} + {found['fresh_folds']} folds.\n\n{markdown(headings, rows)}"
-        )
-        if "note" in found:
-            parts.append(found["note"])
-    return "\n\n".join(parts)
 
 
 @table

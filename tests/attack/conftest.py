@@ -1,11 +1,14 @@
 """Fixtures of the attacks."""
 
+import os
 import sys
 
 import pytest
 
 from attack.inputs import GOOD, write
+from conftest import checkerboard
 from purerec.cli import commands
+from purerec.models.registry import make_model
 
 
 @pytest.fixture
@@ -21,3 +24,31 @@ def command(tmp_path, monkeypatch, capfd):
         return code, capfd.readouterr().err
 
     return run
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """The command line, in this process: its exit code and what it said on standard error."""
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["purerec", *map(os.fspath, args)])
+        capsys.readouterr()
+        code = commands.run()
+        said = capsys.readouterr().err
+        assert "internal error" not in said
+        return code, said
+
+    return run
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "d.csv"
+    rows = [f"{u},{i}" for u in range(8) for i in range(8) if (u + i) % 2]
+    path.write_text("\n".join(["user,item", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def model(tmp_path):
+    return make_model("itempop").fit(checkerboard(8)).save(tmp_path / "m")

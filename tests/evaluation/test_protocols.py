@@ -3,78 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import purerec as pr
 from conftest import need
+from evaluation.splits import Product, Table, descending, make_split, random_split
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split
-from purerec.data.vocabulary import Vocabulary
-from purerec.errors import ConfigError, DataError, NotFittedError
+from purerec.errors import ConfigError, DataError
 from purerec.evaluation.metrics import DEFAULT_METRICS
 from purerec.evaluation.protocols import draw_pools, evaluate, repeat_positives
 from purerec.paper.printed import paper_row
 from purerec.ranking.ranks import Ranks
 from purerec.ranking.scorers import Factors
-
-
-@dataclass
-class Table:
-    scores: np.ndarray
-    name: str = "table"
-
-    def score(self, user_idx: Any, /) -> np.ndarray:
-        return self.scores[user_idx]
-
-    def factors(self) -> Factors | None:
-        return None
-
-
-@dataclass
-class Product:
-    parts: Factors
-    name: str = "product"
-
-    def score(self, user_idx: Any, /) -> np.ndarray:
-        return self.parts.users[user_idx] @ self.parts.items.T
-
-    def factors(self) -> Factors | None:
-        return self.parts
-
-
-def make_split(
-    train: list[tuple[int, int, int]],
-    test: list[tuple[int, int, int]],
-    valid: list[tuple[int, int, int]] | None = None,
-) -> Split:
-    """From (user, item, rating); ratings from 4 are positives. The ids of all parts are 0, 1, ..."""
-    rows = np.array(train + test + (valid or []))
-    whole = Interactions.from_columns(rows[:, 0], rows[:, 1], rating=rows[:, 2].astype(np.float32), positive_rating=4)
-    part = np.repeat([0, 1, 2], [len(train), len(test), len(valid or [])])
-    return Split(whole.subset(part == 0), None if valid is None else whole.subset(part == 2), whole.subset(part == 1))
-
-
-def random_split(seed: int = 0, n_users: int = 60, n_items: int = 90, *, valid: bool = True) -> Split:
-    rng = np.random.default_rng(seed)
-    user, item = np.nonzero(rng.random((n_users, n_items)) < 0.3)
-    whole = Interactions.from_columns(
-        user, item, rating=rng.integers(1, 6, len(user)).astype(np.float32), positive_rating=4
-    )
-    part = rng.choice(3, size=len(user), p=[0.6, 0.2, 0.2])
-    if not valid:
-        part[part == 2] = 0
-    return Split(whole.subset(part == 0), whole.subset(part == 2) if valid else None, whole.subset(part == 1))
-
-
-def descending(n_users: int, n_items: int) -> Table:
-    """Item 0 is the best for everybody, then item 1, ..."""
-    return Table(np.tile(-np.arange(n_items, dtype=np.float32), (n_users, 1)))
-
 
 TRAIN = [(0, 0, 5), (0, 1, 2), (1, 5, 5), (2, 2, 4), (0, 5, 1)]
 VALID = [(0, 2, 5), (1, 0, 4)]
@@ -272,55 +216,6 @@ def test_fingerprint_tells_protocols_and_pools_apart() -> None:
         {"protocol": "as_published", "pool": 10, "repetitions": 3},
     ]
     assert len({evaluate(model, split, **way).fingerprint for way in ways}) == len(ways)
-
-
-# ---------------------------------------------------------------------- models that know too much, or something else
-
-
-@pytest.mark.parametrize("protocol", ["exact", "sampled", "as_published"])
-def test_a_model_that_has_seen_the_answers_is_refused(protocol: Any) -> None:
-    split = random_split()
-    assert split.valid is not None
-    whole = split.full_train
-    everything = pr.make_model("ease").fit(split.test)
-    with pytest.raises(DataError, match=r"fitted on [\d,]+ of the [\d,]+ test positives, .* would be inflated; fit"):
-        evaluate(everything, split, protocol=protocol)
-    fitted = pr.make_model("ease").fit(whole)
-    assert evaluate(fitted, split, protocol=protocol).metrics["P@5"] > 0
-    with pytest.raises(DataError, match=r"of the [\d,]+ valid positives, so its score would be inflated"):
-        evaluate(fitted, split, protocol=protocol, on="valid")
-    train_only = pr.make_model("ease").fit(split.train)
-    assert evaluate(train_only, split, protocol=protocol, on="valid").metrics["P@5"] > 0
-
-
-def test_one_pair_seen_is_enough() -> None:
-    split = random_split()
-    row = int(np.flatnonzero(split.test.is_positive)[0])
-    train = split.train
-    leaked = replace(
-        train,
-        user_idx=np.append(train.user_idx, split.test.user_idx[row]),
-        item_idx=np.append(train.item_idx, split.test.item_idx[row]),
-        rating=np.append(train.rating, np.float32(5)),  # type: ignore[arg-type]
-    )
-    with pytest.raises(DataError, match="fitted on 1 of the"):
-        evaluate(pr.make_model("itempop").fit(leaked), split)
-
-
-@pytest.mark.parametrize("moved", ["users", "items"])
-def test_a_model_of_other_ids_is_refused_though_its_shape_fits(moved: str) -> None:
-    split = random_split()
-    ids = getattr(split.train, moved)
-    other = replace(split.train, **{moved: Vocabulary(ids.ids + 1, ids.what)})
-    model = pr.make_model("itempop").fit(other)
-    assert (len(model.users), len(model.items)) == split.train.shape
-    with pytest.raises(DataError, match=f"fitted on other {moved} .*evaluate it on a split of the data"):
-        evaluate(model, split)
-
-
-def test_a_model_that_is_not_fitted_is_refused() -> None:
-    with pytest.raises(NotFittedError):
-        evaluate(pr.make_model("itempop"), random_split())
 
 
 def test_wrong_use() -> None:

@@ -20,6 +20,7 @@ from purerec.cli.options import (
     SplitOpt,
     as_typed,
     command,
+    models_of,
     protocol_of,
     settings_of,
     settings_of_each,
@@ -87,10 +88,8 @@ def compare(
     from purerec.experiments.cells.view import watching
     from purerec.experiments.compare import cell_store, compare
     from purerec.experiments.picture import check_name
-    from purerec.models.registry import REGISTRY, model_name
 
-    named = list(REGISTRY) if models == "all" else [m.strip() for m in models.split(",") if m.strip()]
-    named = list(dict.fromkeys(map(model_name, named)))
+    named = models_of(models)
     settings_of_each(named, set_)  # what is wrong with them is said before the data is read
     kind = protocol_of(protocol)
     check_choice(metrics, metric, kind)

@@ -64,6 +64,19 @@ PoolOpt = Annotated[int, typer.Option("--pool", help="Candidates per user in the
 MemoryOpt = Annotated[float, typer.Option("--memory-mb", help="Memory for scores during evaluation.")]
 
 
+def models_of(text: str) -> list[str]:
+    """The models that are listed, each once; all of purerec's for `all`."""
+    from purerec.models.registry import REGISTRY, model_class, model_name
+
+    names = list(REGISTRY) if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("give at least one model")
+    names = list(dict.fromkeys(map(model_name, names)))
+    for name in names:
+        model_class(name)  # which says what is wrong with it
+    return names
+
+
 def settings_of(assignments: list[str] | None, file: Path | None = None, model: str | None = None) -> dict[str, Any]:
     """What --set says, on top of what a settings file has for the model."""
     settings: dict[str, Any] = {}

@@ -25,6 +25,7 @@ from purerec.cli.options import (
     SplitOpt,
     as_typed,
     command,
+    models_of,
     protocol_of,
     settings_of_each,
 )
@@ -81,7 +82,7 @@ def tune(
     need_optuna()
     if out is not None:
         check_target(out)
-    fixed = settings_of_each(_names(model), set_)
+    fixed = settings_of_each(models_of(model), set_)
     also = read_settings(settings) if settings is not None else {}
     budget = Budget(trials, minutes)
     kind = protocol_of(protocol)
@@ -148,18 +149,6 @@ def tune(
             same += ["--protocol", kind, "--pool", str(pool)]
         first = next(iter(found))
         console.note(f"next: {command('evaluate', *same, '--model', as_typed(first), '--settings', out)}")
-
-
-def _names(text: str) -> list[str]:
-    from purerec.models.registry import REGISTRY, model_class, model_name
-
-    names = list(REGISTRY) if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise ConfigError("give at least one model to --model")
-    names = [model_name(name) for name in names]
-    for name in names:
-        model_class(name)
-    return list(dict.fromkeys(names))
 
 
 def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerprint: str) -> Path:

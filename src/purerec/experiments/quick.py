@@ -4,51 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from purerec.experiments.specs import (
-    QUICK_DATA,
-    AnyExperiment,
-    ComparisonSpec,
-    ExposureSpec,
-    FoldingSpec,
-    GameSpec,
-    LeaveOneOutSpec,
-    Line,
-    PanelsSpec,
-    PriorSpec,
-    RelevanceSpec,
-    SimilarSpec,
-    StatisticsSpec,
-    UpdatingSpec,
-    ValidationSpec,
-)
+from purerec.experiments import specs
+from purerec.experiments.specs import QUICK_DATA, AnyExperiment, Line
 
 
 def quick_form(spec: AnyExperiment) -> AnyExperiment | None:
     """A small form of an experiment; None if it is about larger data."""
     changes: dict[str, Any] | None
     match spec:
-        case ComparisonSpec():
+        case specs.ComparisonSpec():
             small = spec.in_quick()
             changes = None if small is None else {name: getattr(small, name) for name in type(small).model_fields}
-        case PanelsSpec():
+        case specs.PanelsSpec():
             panels = [form for panel in spec.panels if (form := panel.in_quick()) is not None]
             changes = {"panels": panels} if panels else None
-        case ValidationSpec() | GameSpec():
+        case specs.ValidationSpec() | specs.GameSpec():
             changes = {} if spec.data == QUICK_DATA else None
-        case PriorSpec():
+        case specs.PriorSpec():
             changes = {"worlds": dict(list(spec.worlds.items())[:2])}
-        case ExposureSpec() | RelevanceSpec():
+        case specs.ExposureSpec() | specs.RelevanceSpec():
             changes = {"exposures": spec.exposures[:: max(1, len(spec.exposures) - 1)]}
-        case FoldingSpec() | UpdatingSpec() | StatisticsSpec() | SimilarSpec():
+        case specs.FoldingSpec() | specs.UpdatingSpec() | specs.StatisticsSpec() | specs.SimilarSpec():
             changes = {"data": [QUICK_DATA]} if QUICK_DATA in spec.data else None
-        case LeaveOneOutSpec():
+        case specs.LeaveOneOutSpec():
             logs = [log for log in spec.data if log.data == QUICK_DATA]
             changes = {"data": logs} if len(logs) > 1 else None
     if changes is None:
         return None
-    if not isinstance(spec, StatisticsSpec):
+    if not isinstance(spec, specs.StatisticsSpec):
         changes["seeds"] = 1
-    if isinstance(spec, ComparisonSpec | PanelsSpec | ValidationSpec | GameSpec):
+    if isinstance(spec, specs.ComparisonSpec | specs.PanelsSpec | specs.ValidationSpec | specs.GameSpec):
         changes["models"] = [_few_values(line) for line in spec.models if line.quick]
     return spec.model_copy(update=changes)
 

@@ -11,6 +11,8 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +222,7 @@ def _parquet_chunks(place: Place, how: HowToRead, start: Position) -> Iterator[C
                 table.slice(known),
                 where=where,
                 name=place.name,
-                row_number=lambda at, before=first + known: before + at,  # type: ignore[misc]
+                row_number=partial(add, first + known),
             )
             yield Chunk(data, Position(done, done + 1))
 

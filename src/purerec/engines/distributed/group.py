@@ -116,6 +116,7 @@ def connect() -> Group:
     """The group that this process was started in, by the environment variables of torchrun."""
     try:
         import torch.distributed as dist
+        from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined] # public, but not in __all__
     except ImportError:
         raise MissingExtraError("torch", "torch", purpose="fitting with several workers") from None
     if not dist.is_initialized():
@@ -128,12 +129,12 @@ def connect() -> Group:
             ) from None
         timeout = timedelta(seconds=float(os.environ.get("PUREREC_WORKER_TIMEOUT_S", TIMEOUT_S)))
         agent_has_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        store = dist.TCPStore(  # type: ignore[attr-defined]
+        store = TCPStore(
             host, port, size, is_master=rank == 0 and not agent_has_store, timeout=timeout, wait_for_workers=False
         )
         # After a restart the keys of before are still in the store, and would connect nobody.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        named = dist.PrefixStore(f"purerec/{attempt}", store)  # type: ignore[attr-defined]
+        named = PrefixStore(f"purerec/{attempt}", store)
         dist.init_process_group("gloo", store=named, rank=rank, world_size=size, timeout=timeout)
     group = TorchGroup()
     _check_versions(group)

@@ -48,7 +48,8 @@ def _fitted(plan: Plan, parts: Split, run: Run | None = None) -> PURE:
 
 
 def _sides(model: PURE) -> tuple[Literal["user", "item"], ...]:
-    return {"both": ("user", "item"), "user": ("user",), "item": ("item",)}[model.config.generators]  # type: ignore[return-value]
+    sides: tuple[Literal["user"], Literal["item"]] = ("user", "item")
+    return tuple(side for side in sides if model.config.generators in ("both", side))
 
 
 def _over_time(name: str, model: PURE) -> dict[str, Any]:

@@ -64,11 +64,11 @@ def _leaders(results: Mapping[str, Found]) -> list[str]:
         for panel in panels(name, found):
             if panel.varied or len(panel.models) < 4 or panel.protocol == "as_published":
                 continue
-            best = max(panel.models, key=lambda model, panel=panel: panel.mean(model, panel.metric))  # type: ignore[misc]
-            text = f"{name}, {panel.data} ({panel.label}): {best} has the best {panel.metric}"
-            text += f", {short(panel.mean(best, panel.metric))}"
+            means = {model: panel.mean(model, panel.metric) for model in panel.models}
+            best = max(means, key=means.__getitem__)
+            text = f"{name}, {panel.data} ({panel.label}): {best} has the best {panel.metric}, {short(means[best])}"
             if best != panel.baseline:
-                behind = panel.mean(panel.baseline, panel.metric) / panel.mean(best, panel.metric) - 1
+                behind = means[panel.baseline] / means[best] - 1
                 text += f"; {panel.baseline} {behind:+.1%}"
             said.append(text)
     return said

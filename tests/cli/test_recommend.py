@@ -1,0 +1,64 @@
+"""`purerec recommend` into files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cli.conftest import Command, refused
+from models.contract.small import N_USERS, small_log
+from purerec.models.registry import load_model, make_model
+
+READ = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model = make_model("bpr", epochs=5).fit(small_log(), seed=0)
+    return model.save(tmp_path_factory.mktemp("models") / "bpr")
+
+
+@pytest.mark.parametrize("suffix", READ)
+def test_everybody_into_a_file(command: Command, folder: Path, tmp_path: Path, suffix: str) -> None:
+    target = tmp_path / f"recs{suffix}"
+    target.write_text("an earlier file")
+    done = command("recommend", folder, "--all", "-k", "4", "--out", target)
+    assert done.code == 0, done.err
+    assert f"{4 * N_USERS} recommendations for {N_USERS} people" in done.out
+    found, expected = READ[suffix](target), load_model(folder).recommend(k=4)
+    assert found.drop("score").cast(pl.String).equals(expected.drop("score").cast(pl.String))
+    np.testing.assert_allclose(found["score"], expected["score"], rtol=1e-6)
+    assert [p.name for p in tmp_path.iterdir()] == [target.name]
+
+
+def test_some_into_a_file(command: Command, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "users.txt").write_text("u3\n\nu1\n")
+    options = ["--users-file", "users.txt", "--items", "i01,i02,i03,i04,i05,i06", "--exclude", "i02"]
+    done = command("recommend", folder, *options, "--include-seen", "--out", "recs.jsonl")
+    assert done.code == 0, done.err
+    rows = [json.loads(line) for line in (tmp_path / "recs.jsonl").read_text().splitlines()]
+    assert {row["user"] for row in rows} == {"u1", "u3"}
+    assert {row["item"] for row in rows} == {"i01", "i03", "i04", "i05", "i06"}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--all", "--out", "recs.xlsx"], ".parquet, .csv, .jsonl"),
+        (["--all", "--out", "no/such/place/recs.csv"], "cannot write"),
+        (["--all"], "--out"),
+        (["--all", "--user", "u1"], "give one of"),
+        ([], "give one of"),
+        (["--users-file", "nothing.txt"], "nothing.txt cannot be read"),
+        (["--user", "u1", "--items", "i77"], "'i77'"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_exit_code_2(
+    command: Command, folder: Path, tmp_path: Path, args: list[str], message: str
+) -> None:
+    refused(command("recommend", folder, *args), message)
+    assert not list(tmp_path.iterdir())
