@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
 
 import polars as pl
@@ -52,6 +53,52 @@ def test_remedies_at_the_command_line_are_commands(command, tmp_path, args, reme
     assert sum(line.startswith("error: ") for line in said.splitlines()) == 1
     advice = error.split(";", 1)[-1]
     assert not re.search(r"\w+\([^)]*\)(?! )|\b\w+='|\.save", advice), advice  # no Python
+
+
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        (("evaluate", "", "--model", "itempop"), "DATA"),
+        (("evaluate", "--train", "good.csv", "--test", "", "--model", "itempop"), "--test"),
+        (("evaluate", "--train", "", "--test", "good.csv", "--model", "itempop"), "--train"),
+        (("evaluate", "good.csv", "--from", ""), "--from"),
+        (("fit", "good.csv", "--model", "itempop", "--out", ""), "--out"),
+        (("fit", "good.csv", "--model", "itempop", "--out="), "--out"),
+        ((*FIT, "--log", ""), "--log"),
+        ((*FIT, "--titles", ""), "--titles"),
+        (("recommend", "", "--user", "u1"), "DIR"),
+        (("recommend", "m", "--user", "u1", "--json", ""), "--json"),
+        (("recommend", "m", "--users-file", ""), "--users-file"),
+        (("compare", "good.csv", "--models", "itempop", "--against", ""), "''"),
+        (("ingest", "", "--out", "d"), "FILES"),
+        (("serve", "m", "--token-file", ""), "--token-file"),
+    ],
+)
+def test_an_empty_word_is_no_path(command, tmp_path, args, what):
+    """What a variable of the shell that is not set leaves behind is not taken for the current folder."""
+    code, said = command(*args)
+    assert (code, said.count("error: ")) == (2, 1)
+    assert f"error: {what} is " in said
+    assert [p.name for p in tmp_path.iterdir()] == ["good.csv"]
+
+
+@pytest.mark.parametrize("out", [".", "../here", "/"])
+def test_the_current_folder_may_be_written_to_if_it_is_purerecs_own(command, tmp_path, monkeypatch, out):
+    here = tmp_path / "here"
+    here.mkdir()
+    for _ in ("new", "replaced"):
+        monkeypatch.chdir(here)
+        for words in (("fit", "../good.csv", "--model", "itempop"), ("ingest", "../good.csv")):
+            code, said = command(*words, "--out", out)
+            if out == "/":
+                assert (code, said.count("\n")) == (2, 1)
+                continue
+            assert code == 0, said
+            assert (here / "manifest.json").exists()
+            shutil.rmtree(here)
+            here.mkdir()
+            monkeypatch.chdir(here)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["good.csv", "here"]
 
 
 def test_the_same_remedies_in_python_are_python():

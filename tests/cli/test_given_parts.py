@@ -63,6 +63,25 @@ def test_tune_and_use_what_it_found(command: Command, parts: list[str]) -> None:
     assert (again.code, again.err) == (0, "")  # no warning that it was searched on other data
 
 
+def test_a_fitted_model_among_people_and_things_that_are_new_to_it(command: Command, parts: list[str]) -> None:
+    """As good as one that is fitted here: nobody has u99 or i99 in train."""
+    with Path("test.csv").open("a") as file:
+        file.write("u98,i99\n")
+    assert command("fit", "train.csv", "--model", "itempop", "--out", "m").code == 0
+    there, here = (
+        command("evaluate", *parts, *model, "--metrics", "MRR,Recall@40,Coverage@10", "--json", "-")
+        for model in (["--from", "m"], ["--model", "itempop"])
+    )
+    assert there.code == 0, there.err
+    assert json.loads(there.out)["metrics"] == json.loads(here.out)["metrics"]
+    assert json.loads(there.out)["users"] == json.loads(here.out)["users"]
+
+
+def test_a_fitted_model_that_has_seen_the_test_file(command: Command, parts: list[str]) -> None:
+    assert command("fit", "test.csv", "--model", "itempop", "--out", "m").code == 0
+    refused(command("evaluate", *parts, "--from", "m"), "would be inflated; fit it on the file of --train alone")
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -88,7 +88,7 @@ def fit(
     from purerec.experiments.run import check_epochs, fit_with_early_stopping
     from purerec.models.registry import make_model, model_name
     from purerec.output.report import fit_report
-    from purerec.storage import check_outputs, check_target, locked, remove_folder
+    from purerec.storage import beside, check_outputs, check_target, locked, remove_folder
     from purerec.training.checkpoints import CHECKPOINT
     from purerec.training.run import Run
     from purerec.tuning.settings_file import check_searched
@@ -98,7 +98,7 @@ def fit(
     model = model_name(model)
     if early_stopping:
         check_epochs(model)
-    checkpoint = out.with_name(out.name + ".checkpoint")
+    checkpoint = beside(out, ".checkpoint")
     check_target(out, kind="model")  # before the work, not after
     check_target(checkpoint, kind=CHECKPOINT)
     check_outputs({"--log": log, "the checkpoint": checkpoint}, {})

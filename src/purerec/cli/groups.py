@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from purerec.cli.paths import check_paths
 from purerec.data.plugins.named import IMPORT_FIRST
 from purerec.errors import ConfigError
 from purerec.output import console
@@ -267,7 +268,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        _check_paths(given)
+        check_paths(given)
         made = {name: kind(**{f.name: given.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
         with made.pop("common").applied():
             command(**given, **made)
@@ -275,43 +276,6 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     vars(run)["__signature__"] = inspect.Signature(flat)
     return run
-
-
-_INPUTS = {
-    "data": "DATA",
-    "train": "--train",
-    "test": "--test",
-    "valid": "--valid",
-    "folder": "DIR",
-    "from_": "--from",
-    "titles": "--titles",
-    "users_table": "--users",
-    "items_table": "--items",
-    "items": "--items",
-    "settings": "--settings",
-    "users_file": "--users-file",
-}
-_OUTPUTS = {
-    "out": "--out",
-    "json": "--json",
-    "log": "--log",
-    "tensorboard": "--tensorboard",
-    "study": "--study",
-    "plot": "--plot",
-}
-
-
-def _check_paths(given: dict[str, Any]) -> None:
-    """No command may overwrite what it reads, or write two things to one place."""
-    outputs = {label: given.get(name) for name, label in _OUTPUTS.items() if given.get(name) != "-"}
-    if any(path is not None for path in outputs.values()):
-        from purerec.storage import check_file, check_outputs
-
-        inputs = {label: given.get(name) for name, label in _INPUTS.items()}
-        check_outputs(outputs, inputs, shared=("--tensorboard",))
-        for label in ("--json", "--plot"):
-            if (file := outputs.get(label)) is not None:
-                check_file(file, makes_folders=True)  # before the work, not after
 
 
 def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:

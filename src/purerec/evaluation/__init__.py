@@ -7,6 +7,7 @@
     groups          metrics per group of users or items
     protocols       exact, sampled, as published
     leakage         a model that has seen the answers is refused
+    widened         a model among users and items that are new to it
     significance    whether a difference is real
 
 May import what is above it, down to ranking."""

@@ -43,10 +43,14 @@ def check_unseen(model: object, split: Split, part: Interactions, what: str) -> 
         return
     seen = model.seen.overlap(part.positives)
     if seen:
+        parts_are_files = split.made.method in (None, "given") and split.made.seed is None
         raise DataError(
             f"the model was fitted on {seen:,} of the {part.n_positives:,} {what} positives, so its score would be "
-            f"inflated; fit it on the train part (at the command line: with the same --split, here {split.label}, "
-            "and the same --split-seed)"
+            "inflated",
+            "fit it on the train part",
+            command="fit it on the file of --train alone"
+            if parts_are_files
+            else f"fit it with the same --split, here {split.label}, and the same --split-seed",
         )
 
 

@@ -9,8 +9,8 @@
                     The defect behind several rows of Tables 3 and 4 of the paper, kept to show where they
                     come from. Everything but MRR is inflated.
 
-Users without a test positive are left out, and counted. A model that was fitted on other users or items than the
-split has, or on positives that it is to be judged by, is refused (`purerec.evaluation.leakage`).
+Users without a test positive are left out, and counted. A model that was fitted on users or items that the split
+has not, or on positives that it is to be judged by, is refused (`purerec.evaluation.leakage`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from purerec.evaluation.choosing import Names, check_protocol, default_metrics, 
 from purerec.evaluation.leakage import check_unseen
 from purerec.evaluation.lists import LIST_LENGTH, Lists
 from purerec.evaluation.metrics import Metric
+from purerec.evaluation.widened import widened
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.ranking.ranks import Ranks, ranks
@@ -159,9 +160,9 @@ def evaluate(
     `seed` decides how ties are broken and which items are in a sampled pool; neither depends on the model, so
     models evaluated with one seed are compared on the same lists.
 
-    A model that says what it was fitted on (`users`, `items` and `seen`, as all of this package do) must know the
-    users and items of the split, and none of the positives to be found: a DataError. Any other scorer is taken as it
-    is.
+    A model that says what it was fitted on (`users`, `items` and `seen`, as all of this package do) must have been
+    fitted on users and items of the split, and on none of the positives to be found: a DataError. Those that are new
+    to it stay in (see `purerec.evaluation.widened`). Any other scorer is taken as it is.
     """
     start = time.perf_counter()
     wanted = parse_all(default_metrics(split.train.name) if metrics is None else metrics)
@@ -173,6 +174,7 @@ def evaluate(
             f"no user has a positive in the {on} part, so there is nothing to rank; hold out more "
             "interactions, or lower the rating that counts as positive"
         )
+    model = widened(model, split, target)
     check_unseen(model, split, target, on)
     model = as_scorer(model)
     limits: dict[str, Any] = {"seed": seed, "memory_mb": memory_mb, "threads": threads}

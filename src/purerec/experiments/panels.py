@@ -106,7 +106,7 @@ def make_panel(
         raise ConfigError("give at least one model to compare, and each once")
     for plan in plans:
         plan.make()
-    against = baseline or ("pure" if "pure" in names else names[0])
+    against = ("pure" if "pure" in names else names[0]) if baseline is None else baseline
     if against not in names:
         raise ConfigError(f"{against!r} is not among the models compared ({', '.join(names)})")
     reported = tuple(dict.fromkeys([*(asked or default_metrics(split.train.name)), metric]))

@@ -41,6 +41,7 @@ from purerec.storage.packing import (
     unpack_strings,
     unpack_vocabulary,
 )
+from purerec.storage.paths import beside
 from purerec.storage.snapshots import Snapshot, take_snapshot
 from purerec.storage.splits import load_split, save_split
 from purerec.storage.structure import Layout, Part, Tensors, check_csr, check_layout
@@ -55,6 +56,7 @@ __all__ = [
     "Snapshot",
     "Stored",
     "Tensors",
+    "beside",
     "check_csr",
     "check_file",
     "check_layout",

@@ -33,6 +33,14 @@ def followed(path: AnyPath) -> Path:
         raise StoreError(f"cannot look at {path}: {why(error)}; choose another path") from None
 
 
+def beside(path: AnyPath, suffix: str) -> Path:
+    """The path of what is stored next to a folder; it stays right when the folder is the current one and replaced."""
+    whole = Path(os.path.abspath(path))
+    if not whole.name:
+        raise StoreError(f"{path} cannot be written to; choose a new or empty folder")
+    return whole.with_name(whole.name + suffix)
+
+
 def umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

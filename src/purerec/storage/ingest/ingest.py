@@ -25,7 +25,7 @@ from purerec.storage.ingest.merging import merge
 from purerec.storage.ingest.spilling import Piece, read_piece, spill
 from purerec.storage.locks import locked
 from purerec.storage.manifests import MANIFEST, marker, read_manifest, write_manifest
-from purerec.storage.paths import AnyPath, status
+from purerec.storage.paths import AnyPath, beside, status
 from purerec.storage.temporary import temporary_folder
 
 _UNFINISHED = "unfinished data set"
@@ -73,7 +73,7 @@ def ingest(
     target = Path(out)
     check_target(target, kind=DATASET)  # before the work, not after
     with locked(target):
-        folder = target.with_name(target.name + ".ingest")
+        folder = beside(target, ".ingest")
         pieces = work.spilled(folder, resume=resume)
         with new_folder(target, kind=DATASET) as new:
             facts = work.merged(pieces, new, name)

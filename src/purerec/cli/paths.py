@@ -1,0 +1,57 @@
+"""What commands read and write: no output takes the place of an input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from purerec.errors import ConfigError
+
+_INPUTS = {
+    "data": "DATA",
+    "train": "--train",
+    "test": "--test",
+    "valid": "--valid",
+    "folder": "DIR",
+    "from_": "--from",
+    "titles": "--titles",
+    "users_table": "--users",
+    "items_table": "--items",
+    "items": "--items",
+    "settings": "--settings",
+    "users_file": "--users-file",
+}
+_OUTPUTS = {
+    "out": "--out",
+    "json": "--json",
+    "log": "--log",
+    "tensorboard": "--tensorboard",
+    "study": "--study",
+    "plot": "--plot",
+}
+_OTHERS = {"files": "FILES", "token_file": "--token-file", "report": "--report"}
+
+
+def check_paths(given: dict[str, Any]) -> None:
+    """No command may overwrite what it reads, or write two things to one place; and no path is empty."""
+    _refuse_empty(given)
+    outputs = {label: given.get(name) for name, label in _OUTPUTS.items() if given.get(name) != "-"}
+    if any(path is not None for path in outputs.values()):
+        from purerec.storage import check_file, check_outputs
+
+        inputs = {label: given.get(name) for name, label in _INPUTS.items()}
+        check_outputs(outputs, inputs, shared=("--tensorboard",))
+        for label in ("--json", "--plot"):
+            if (file := outputs.get(label)) is not None:
+                check_file(file, makes_folders=True)  # before the work, not after
+
+
+def _refuse_empty(given: dict[str, Any]) -> None:
+    """An empty word, as a variable of the shell that is not set leaves it, would be taken for the current folder."""
+    if not any(word == "" or (word.startswith("--") and word.endswith("=")) for word in sys.argv):
+        return
+    for name, label in (_INPUTS | _OUTPUTS | _OTHERS).items():
+        value = given.get(name)
+        if any(one in ("", Path()) for one in (value if isinstance(value, list) else [value])):
+            raise ConfigError(f"{label} is empty; give a value, or leave it out")
