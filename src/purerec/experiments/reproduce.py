@@ -215,7 +215,7 @@ def _run(spec: AnyExperiment, tell: Tell, store: CellStore | None, watch: Watch)
         case StatisticsSpec():
             return data_statistics(spec)
         case ValidationSpec():
-            return on_validation_splits(spec, _split(spec.data, spec.split, spec.n), spec.seeds, tell)
+            return on_validation_splits(spec, _split(spec.data, spec.split, spec.n), spec.seeds, store, watch)
         case GameSpec():
             return inside_the_game(spec, _split(spec.data, spec.split, spec.n), tell)
         case ExposureSpec():
