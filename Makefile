@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-EXTRAS := test,torch,peers,serve,tune,ann,plot,ingest
+EXTRAS := test,torch,peers,serve,tune,ann,plot,ingest,ray,spark
 
 .PHONY: demo test coverage test-quick lint types bench docs clean
 .DELETE_ON_ERROR:

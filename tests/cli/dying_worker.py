@@ -13,16 +13,16 @@ from purerec.engines.distributed.crew import Crew
 from purerec.storage import folders
 
 EPOCH, CHECKPOINT, COLLECTING = "in the middle of an epoch", "while a checkpoint is written", "while it is collected"
-DEATHS = [(1, EPOCH), (0, CHECKPOINT), (1, COLLECTING)]
+DEATHS = [(1, EPOCH), (0, CHECKPOINT), (1, COLLECTING)][: int(os.environ.get("DYING_TIMES", 3))]
 """By attempt: who dies, and when"""
 SAVED, LETHAL = 10, 14
 """Epochs of the last whole checkpoint, and those after which a worker dies when its moment comes"""
 
 
-def what_happens(n_attempts):
-    """What is told in all, by the name of the file."""
-    died = {f"died-{n}": f"{rank} {when}" for n, (rank, when) in enumerate(DEATHS[: n_attempts - 1])}
-    return died | {f"began-{n}": str(SAVED * (n > 0)) for n in range(n_attempts)}
+def what_happens(times):
+    """What is told if so many died, by the name of the file."""
+    died = {f"died-{n}": f"{rank} {when}" for n, (rank, when) in enumerate(DEATHS[:times])}
+    return died | {f"began-{n}": str(SAVED * (n > 0)) for n in range(times + 1)}
 
 
 def told():

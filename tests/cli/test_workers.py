@@ -79,17 +79,17 @@ def test_a_killed_worker_changes_nothing(clicks, tmp_path, rank):
 
 def test_torchrun_with_workers_that_die_in_epochs_and_checkpoints(clicks, tmp_path, monkeypatch):
     need("torch")
-    out, epochs, attempts = tmp_path / "model", 30, len(dying_worker.DEATHS) + 1
+    out, epochs, times = tmp_path / "model", 30, len(dying_worker.DEATHS)
     monkeypatch.setenv("DYING_TOLD", str(tmp_path / "told"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"))
     (tmp_path / "told").mkdir()
-    starting = ["torch.distributed.run", "--nproc-per-node", WORKERS, "--max-restarts", attempts - 1]
+    starting = ["torch.distributed.run", "--nproc-per-node", WORKERS, "--max-restarts", times]
     told = ["--model", "pugmf", "--set", f"epochs={epochs}", "--set", "dim=4", "--log", tmp_path / "log.jsonl"]
     # Without --, torchrun would take --log for one of its own options.
     words = [sys.executable, "-m", *starting, "-m", "--", "cli.dying_worker", "fit", clicks, *told, "--out", out]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert dying_worker.told() == dying_worker.what_happens(attempts)
+    assert dying_worker.told() == dying_worker.what_happens(times)
     assert_same(tensors(out), alone(clicks, tmp_path / "alone", "pugmf", epochs=epochs, dim=4))
     assert (tmp_path / "log.jsonl").read_text().count("\n") == epochs
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "log.jsonl", "model", "told"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from purerec.cli.clusters import OnOpt
 from purerec.cli.groups import HoldingOut, ReadingWithTitles
 from purerec.cli.options import (
     DataArg,
@@ -62,8 +63,9 @@ def fit(
     ] = None,
     metrics: MetricsOpt = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Processes that share the fit (gmf, pugmf and pure).")
+        int | None, typer.Option("--workers", help="Processes that share the fit (gmf, pugmf, pure, ials).")
     ] = None,
+    on: OnOpt = None,
     holding_out: HoldingOut = HoldingOut(),
     json: JsonOpt = None,
     reading: ReadingWithTitles = ReadingWithTitles(),
@@ -78,11 +80,12 @@ def fit(
       purerec fit clicks.csv --model pure --out model --resume
       purerec fit clicks.csv --model my_model:MyModel --out model
       purerec fit clicks --model pure --workers 4 --out model
+      purerec fit clicks --model pure --on ray://head:10001 --workers 16 --out model
     """
-    if workers is not None:
+    if workers is not None or on is not None:
         check_shared(model)
         if not is_worker():
-            raise typer.Exit(start_workers(workers))
+            raise typer.Exit(_started(workers, on, out))
     from purerec.evaluation.choosing import check_choice
     from purerec.evaluation.protocols import evaluate
     from purerec.experiments.run import check_epochs, fit_with_early_stopping
@@ -156,9 +159,21 @@ def fit(
     console.note(f"next: {ask}   or   {command('serve', folder, *own)}")
 
 
+def _started(workers: int | None, on: str | None, out: Path) -> int:
+    """Have others run this command; its exit code."""
+    if on is None:
+        assert workers is not None
+        return start_workers(workers)
+    from purerec.cli.on_ray import start_on_ray
+
+    return start_on_ray(on, workers, out)
+
+
 def check_shared(model: str) -> None:
-    if model not in ("gmf", "pugmf", "pure"):
-        raise ConfigError(f"{model} is fitted by one process; --workers is for gmf, pugmf and pure")
+    from purerec.models.registry import SHARED
+
+    if model not in SHARED:
+        raise ConfigError(f"{model} is fitted by one process; --workers and --on are for {', '.join(SHARED)}")
 
 
 def _about_items(table: ItemTable) -> str:

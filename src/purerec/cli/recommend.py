@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from purerec.cli.clusters import OnOpt
 from purerec.cli.options import FolderArg, JsonOpt
 from purerec.errors import ConfigError, DataError, counted
 from purerec.output import console
@@ -89,6 +90,7 @@ def recommend(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write to a .parquet, .csv or .jsonl file.")
     ] = None,
+    on: OnOpt = None,
     json: JsonOpt = None,
 ) -> None:
     """The best items for users of the training data, or for a new person with a history.
@@ -99,6 +101,7 @@ def recommend(
       purerec recommend model --user 196 --where genre=Comedy --where 'year>=1990' --at-most genre=3
       purerec recommend model --user 196 --diversity 0.3 --popularity-discount 0.2 --cold-items 1
       purerec recommend model --all --out recs.parquet
+      purerec recommend model --all --on ray --out recs
     """
     from purerec.models.registry import load_model
     from purerec.output.tables import check_target
@@ -110,10 +113,11 @@ def recommend(
         raise ConfigError("--all needs a file for the lists; add --out recs.parquet (or .csv, .jsonl)")
     if out is not None and json is not None:
         raise ConfigError("give either --out or --json, not both")
-    if out is not None:
+    if on is not None and not everybody:
+        raise ConfigError("--on is for the lists of all users; add --all, or leave it out")
+    if out is not None and on is None:
         check_target(out)
     chosen = _lines(users_file) if users_file is not None else user
-    model = load_model(folder)
     options: dict[str, Any] = {
         "exclude_seen": not include_seen,
         "items": _ids(items),
@@ -121,6 +125,12 @@ def recommend(
         "explain": _REASONS if explain else 0,
         **rules.options(),
     }
+    if on is not None and out is not None:
+        from purerec.cli.lists_on_ray import lists_on_ray
+
+        lists_on_ray(on, folder, out, k, options)
+        return
+    model = load_model(folder)
     if out is not None:
         n_users = len(model.users) if everybody else len(chosen or [None])
         parts = (

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,9 +22,9 @@ from purerec.output.streams import INTERRUPTED
 
 _EXIT_CODE = "PUREREC_EXIT_CODE"
 """The file in which the first worker leaves its exit code: an error in the input is no reason to start again"""
-_RESTARTS = 3
+RESTARTS = 3
 _MOST = 1024
-_ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 """One core for each process"""
 
 
@@ -41,11 +42,11 @@ def as_worker(run: Callable[[], int]) -> int:
     """Run a command: alone, as the first of several processes, or to help the first."""
     if not is_worker():
         return run()
-    from purerec.engines.distributed.engine import serve
     from purerec.engines.distributed.group import connect, sharing_with
+    from purerec.engines.distributed.helping import serve
 
     is_first = os.environ["RANK"] == "0"
-    if not is_first:
+    if not is_first and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first one saves what was done, and tells when to end
     try:
         group = connect()
@@ -84,7 +85,7 @@ def start_workers(n: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "code")
         os.environ |= {
-            **{name: os.environ.get(name, value) for name, value in _ALONE.items()},
+            **{name: os.environ.get(name, value) for name, value in ALONE.items()},
             _EXIT_CODE: str(place),
         }
         config = LaunchConfig(
@@ -94,7 +95,7 @@ def start_workers(n: int) -> int:
             run_id=f"purerec-{os.getpid()}",
             rdzv_backend="c10d",
             rdzv_endpoint="localhost:0",
-            max_restarts=_RESTARTS,
+            max_restarts=RESTARTS,
             monitor_interval=0.2,
             start_method="spawn",
         )
@@ -104,7 +105,7 @@ def start_workers(n: int) -> int:
             rank, failure = error.get_first_failure()
             died = f"signal {-failure.exitcode}" if failure.exitcode < 0 else f"exit code {failure.exitcode}"
             raise WorkerError(
-                f"worker {rank} of {n} ended with {died}, after {_RESTARTS} new starts; free memory or use fewer "
+                f"worker {rank} of {n} ended with {died}, after {RESTARTS} new starts; free memory or use fewer "
                 "workers, and run the command again with --resume"
             ) from None
         except SignalException as stop:  # `timeout`, or a machine that shuts down: the workers have been ended

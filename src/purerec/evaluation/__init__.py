@@ -5,7 +5,9 @@
     lists           the lists that some metrics need
     choosing        which metrics are reported, and which one decides
     groups          metrics per group of users or items
+    users           users in parts
     protocols       exact, sampled, as published
+    parts           evaluations of parts, put together
     leakage         a model that has seen the answers is refused
     widened         a model among users and items that are new to it
     significance    whether a difference is real

@@ -33,6 +33,7 @@ from purerec.evaluation.choosing import Names, check_protocol, default_metrics, 
 from purerec.evaluation.leakage import check_unseen
 from purerec.evaluation.lists import LIST_LENGTH, Lists
 from purerec.evaluation.metrics import Metric
+from purerec.evaluation.users import check_part, mean_of, of_part, users_of
 from purerec.evaluation.widened import widened
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
@@ -149,6 +150,7 @@ def evaluate(
     memory_mb: float = 256,
     threads: int | None = None,
     on: HeldOut = "test",
+    part: tuple[int, int] | None = None,
 ) -> Evaluation:
     """Rank for every user of the split's test (or validation) part, and measure.
 
@@ -163,6 +165,8 @@ def evaluate(
     A model that says what it was fitted on (`users`, `items` and `seen`, as all of this package do) must have been
     fitted on users and items of the split, and on none of the positives to be found: a DataError. Those that are new
     to it stay in (see `purerec.evaluation.widened`). Any other scorer is taken as it is.
+
+    `part=(n, of)` measures one of so many parts of the users; `purerec.evaluation.parts` puts them together.
     """
     start = time.perf_counter()
     wanted = parse_all(default_metrics(split.train.name) if metrics is None else metrics)
@@ -176,14 +180,17 @@ def evaluate(
         )
     model = widened(model, split, target)
     check_unseen(model, split, target, on)
-    model = as_scorer(model)
+    model, asked = as_scorer(model), relevant
+    if part is not None:
+        check_part(part, wanted)
+        asked = of_part(relevant, part)
     limits: dict[str, Any] = {"seed": seed, "memory_mb": memory_mb, "threads": threads}
     if protocol == "exact":
-        found = ranks(model, relevant, excluded=known, **limits)
+        found = ranks(model, asked, excluded=known, **limits)
         candidates = split.train.n_items - known.counts[found.user_idx]
     else:
-        pools = draw_pools(split, relevant, pool, seed)
-        found = ranks(model, relevant, pool=pools, **limits)
+        pools = draw_pools(split, asked, pool, seed)
+        found = ranks(model, asked, pool=pools, **limits)
         if protocol == "as_published":
             found = repeat_positives(found, repetitions)
         candidates = pools.counts[found.user_idx] + np.diff(found.indptr)
@@ -200,7 +207,7 @@ def evaluate(
             means[metric.name] = value
         else:
             per_user[metric.name] = value
-    means |= {name: float(values.mean()) for name, values in per_user.items()}
+    means |= {name: mean_of(values) for name, values in per_user.items()}
     sampled = protocol != "exact"
     return Evaluation(
         model=model.name,
@@ -209,7 +216,7 @@ def evaluate(
         metrics={metric.name: means[metric.name] for metric in wanted},
         per_user=per_user,
         user_idx=found.user_idx,
-        n_users_skipped=split.train.n_users - len(found.user_idx),
+        n_users_skipped=len(users_of(split.train.n_users, part)) - len(found.user_idx),
         seconds=time.perf_counter() - start,
         seed=int(seed),
         pool=int(pool) if sampled else None,

@@ -42,6 +42,8 @@ REGISTRY: dict[str, tuple[str, str]] = {
 }
 """name -> (module, class)"""
 
+SHARED = ("gmf", "pugmf", "pure", "ials")
+"""Models whose fits several processes can share"""
 
 GROUP = "purerec.models"
 """Entry points of installed packages"""

@@ -8,8 +8,9 @@ import threading
 
 import numpy as np
 
-from purerec.engines.distributed.engine import DistributedEngine, serve
+from purerec.engines.distributed.engine import DistributedEngine
 from purerec.engines.distributed.group import Group
+from purerec.engines.distributed.helping import serve
 
 
 class ThreadGroup(Group):
@@ -58,12 +59,19 @@ class ThreadGroup(Group):
 
 def with_workers(n_workers, n_shards, source, settings, use, seed=0):
     """What `use` makes of an engine of so many workers."""
+    return with_group(
+        n_workers,
+        lambda group: use(DistributedEngine(source, settings, seed=seed, group=group, n_shards=n_shards)),
+    )
+
+
+def with_group(n_workers, use):
+    """What `use` makes of a group of so many workers."""
     first, *others = ThreadGroup.make(n_workers)
     threads = [threading.Thread(target=serve, args=(group,), daemon=True) for group in others]
     for thread in threads:
         thread.start()
-    engine = DistributedEngine(source, settings, seed=seed, group=first, n_shards=n_shards)
-    found = use(engine)
+    found = use(first)
     first.tell({"do": "end"})
     for thread in threads:
         thread.join(timeout=60)

@@ -5,6 +5,9 @@
     shard       some of the users: their rows and positives, and the kernels of the cpu engine on a block of items
     crew        the shards of one process, and the exchange of blocks with the others
     engine      what a model sees of all this: an engine like any other
+    alternating the half-steps of iALS
+    gram        the products between items of EASE
+    helping     what all processes but the first do
 
 Users and their positives stay in one shard. The items are cut into as many blocks as there are shards, and the blocks
 go round: at every moment each is with another shard, so that no two processes ever change the same row, nothing is

@@ -143,6 +143,20 @@ class Crew:
         self.group.exchange([], [(other, _TAGS * number + kind, a) for kind, a in found.items()])
         return found
 
+    def do(self, told: dict[str, Any]) -> None:
+        """What the first process tells the others to do."""
+        if told["do"] not in ("collect", "deliver"):
+            getattr(self, told["do"])(**told["with"])
+            return
+        for number in self.shards:
+            sizes = {kind: array.size for kind, array in self.rows(number).items()}
+            if told["do"] == "collect":
+                self.collect(number, sizes)
+            else:
+                self.deliver(number, sizes, None)
+        if told["do"] == "deliver":
+            self.share_generators(0)
+
     def set_generators(self, thetas: dict[str, F32]) -> None:
         """In the first process: what all shards get by `share_generators(0)`."""
         for side, theta in thetas.items():
@@ -158,6 +172,7 @@ def lead(group: Group, positives: Csr, settings: GameSettings, seed: int, n_shar
     group.tell(
         {
             "do": "begin",
+            "what": "game",
             "settings": asdict(settings),
             "seed": seed,
             "shape": positives.shape,

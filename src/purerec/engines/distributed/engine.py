@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines.distributed.crew import ITEM, ITEM_BIAS, USER, USER_BIAS, Crew, Rows, follow, lead
+from purerec.engines.distributed.crew import ITEM, ITEM_BIAS, USER, USER_BIAS, Rows, lead
 from purerec.engines.distributed.group import Group
 from purerec.engines.distributed.schedule import shard_of_users
 from purerec.engines.pure.cpu.engine import stats_of
@@ -140,30 +140,6 @@ class DistributedEngine:
         """Let all processes do the same."""
         self._group.tell({"do": what, "with": arguments})
         return getattr(self._crew, what)(**arguments)
-
-
-def serve(group: Group) -> None:
-    """What all processes but the first do until that ends."""
-    crew: Crew | None = None
-    while (told := group.hear())["do"] != "end":
-        if told["do"] == "begin":
-            crew = None  # before the next one needs the memory
-            crew = follow(group, told)
-            continue
-        assert crew is not None
-        if told["do"] in ("collect", "deliver"):
-            for number in range(crew.schedule.n_shards):
-                if number not in crew.shards:
-                    continue
-                sizes = {kind: array.size for kind, array in crew.rows(number).items()}
-                if told["do"] == "collect":
-                    crew.collect(number, sizes)
-                else:
-                    crew.deliver(number, sizes, None)
-            if told["do"] == "deliver":
-                crew.share_generators(0)
-            continue
-        getattr(crew, told["do"])(**told["with"])
 
 
 def _sizes(memory: Memory, n_users: int, n_items: int) -> dict[int, int]:

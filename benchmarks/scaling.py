@@ -1,0 +1,160 @@
+"""Several processes that share a fit: throughput, bytes, and where the time goes; a cost model and its check.
+
+    python benchmarks/scaling.py [--json FILE] [--epochs 4]
+
+For 1, 2 and 4 workers on this machine (PU-GMF's game on made data): the best epoch of several, split into computing,
+exchanging blocks (the same exchanges without any work between them), and waiting for others (the rest). The bytes
+that a worker sends are counted, beside what docs/scaling.md predicts. On a machine with fewer free cores than
+workers, these take turns, which is waiting.
+
+The cost model has three numbers: seconds per sample, per byte and per exchange. They are fitted to the small sizes,
+and checked on one that they were not fitted to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from purerec.experiments.provenance import write_results
+
+WORKERS = (1, 2, 4)
+FITTED = (
+    {"users": 4_000, "items": 2_000, "positives": 100_000},
+    {"users": 8_000, "items": 8_000, "positives": 200_000},
+)
+CHECKED = {"users": 12_000, "items": 16_000, "positives": 400_000}
+DIM = 32
+
+
+def work(size: dict[str, int], epochs: int) -> None:
+    """One worker; the first one prints what it found."""
+    from purerec.data.interactions import Csr
+    from purerec.engines.distributed.engine import DistributedEngine
+    from purerec.engines.distributed.group import connect
+    from purerec.engines.distributed.helping import serve
+    from purerec.engines.pure.spec import GameSettings
+    from purerec.engines.source import MemorySource
+
+    group = connect()
+    if group.rank:
+        serve(group)
+        group.close()
+        return
+    rng = np.random.default_rng(0)
+    user = rng.integers(0, size["users"], size["positives"])
+    item = (size["items"] * rng.random(size["positives"]) ** 2).astype(np.int64)
+    positives = Csr.of(user, item, (size["users"], size["items"]))
+    settings = GameSettings(dim=DIM, scorer="fm", prior=0.01, unlabeled_per_epoch=4 * len(positives))
+    engine = DistributedEngine(MemorySource(positives), settings, seed=0, group=group)
+    engine.train_discriminator(learning_rate=0.01)  # compiles
+    rounds = []
+    for _ in range(epochs):
+        sent, before, start = group.sent_bytes, engine.seconds, time.perf_counter()
+        engine.train_discriminator(learning_rate=0.01)
+        whole = time.perf_counter() - start
+        compute = engine.seconds["compute"] - before["compute"]
+        start = time.perf_counter()
+        for turn in range(group.size):
+            engine._all("_rotate", turn=turn)
+        rounds.append((whole, compute, time.perf_counter() - start, group.sent_bytes - sent))
+    whole, compute, _, sent = min(rounds)
+    exchange = min(alone for _, _, alone, _ in rounds) if group.size > 1 else 0.0
+    group.tell({"do": "end"})
+    group.close()
+    found = {"epoch_s": whole, "compute_s": compute, "exchange_s": exchange}
+    found |= {"waiting_s": max(0.0, whole - compute - exchange), "sent_bytes": sent // 2}  # with work and without
+    print(json.dumps(found | {"samples": 5 * len(positives), "n_positives": len(positives)}))
+
+
+def measure(size: dict[str, int], n: int, epochs: int) -> dict[str, Any]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": n, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
+    command = [sys.executable, __file__, "--work", json.dumps(size), "--epochs", str(epochs)]
+    running = [
+        subprocess.Popen(
+            command,
+            env=os.environ | {k: str(v) for k, v in (shared | {"RANK": rank}).items()},
+            stdout=subprocess.PIPE,
+        )
+        for rank in range(n)
+    ]
+    said = [process.communicate()[0] for process in running]
+    if any(process.returncode for process in running):
+        raise SystemExit(f"a worker of {n} failed")
+    found: dict[str, Any] = json.loads(said[0])
+    wide = -(-DIM // 8) * 8
+    # A block has three numbers for each of the embedding's (with Adam's moments) and four for the bias.
+    predicted = size["items"] * 4 * (3 * wide + 4) if n > 1 else 0
+    told = {"workers": n, **size, **found, "samples_per_s": found["samples"] / found["epoch_s"]}
+    return told | {"predicted_bytes": predicted}
+
+
+def fit_costs(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Seconds per sample, per byte and per exchange, none of them negative."""
+    from scipy.optimize import nnls
+
+    alone = [row for row in rows if row["workers"] == 1]
+    shared = [row for row in rows if row["workers"] > 1]
+    per_sample = float(np.median([row["compute_s"] / row["samples"] for row in alone]))
+    table = np.array([[row["sent_bytes"], row["workers"]] for row in shared], dtype=np.float64)
+    scale = table.max(axis=0)
+    found, _ = nnls(table / scale, np.array([row["exchange_s"] for row in shared]))
+    per_byte, per_exchange = found / scale
+    return {"s_per_sample": per_sample, "s_per_byte": float(per_byte), "s_per_exchange": float(per_exchange)}
+
+
+def predict(costs: dict[str, float], row: dict[str, Any], cores: int) -> float:
+    """Seconds of an epoch, if every worker had a core, or as many cores as there are are shared evenly."""
+    compute = costs["s_per_sample"] * row["samples"] / min(row["workers"], cores)
+    if row["workers"] == 1:
+        return compute
+    return compute + costs["s_per_byte"] * row["sent_bytes"] + costs["s_per_exchange"] * row["workers"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        work(json.loads(options.work), options.epochs)
+        return
+    cores = len(os.sched_getaffinity(0))
+    rows = [measure(size, n, options.epochs) for size in FITTED for n in WORKERS]
+    costs = fit_costs(rows)
+    checks = [measure(CHECKED, n, options.epochs) for n in WORKERS]
+    for row in checks:
+        row["predicted_s"] = predict(costs, row, cores)
+        row["measured_over_predicted"] = row["epoch_s"] / row["predicted_s"]
+    for row in [*rows, *checks]:
+        same = next(r for r in [*rows, *checks] if r["positives"] == row["positives"] and r["workers"] == 1)
+        row["speedup"] = same["epoch_s"] / row["epoch_s"]
+        print({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}, file=sys.stderr)
+    found = {
+        "dim": DIM,
+        "cores": cores,
+        "load_1min": os.getloadavg()[0],
+        "fitted": rows,
+        "costs": costs,
+        "checked": checks,
+    }
+    print(json.dumps(costs))
+    if options.json:
+        write_results(options.json, found)
+
+
+if __name__ == "__main__":
+    main()

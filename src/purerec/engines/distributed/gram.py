@@ -1,0 +1,36 @@
+"""How often two items were liked by the same people, summed over processes that have some of the people each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purerec.engines.closed_form.dense import products
+from purerec.engines.distributed.group import Group
+from purerec.types import F32
+
+
+def lead_products(group: Group, x: Any) -> F32:
+    """x'x as a dense matrix, in the first process, which has all rows of the sparse matrix x."""
+    cuts = np.searchsorted(x.indptr, np.linspace(0, x.nnz, group.size + 1)[1:-1])
+    cuts = np.concatenate([[0], cuts, [x.shape[0]]])
+    parts = [x[cuts[n] : cuts[n + 1]] for n in range(group.size)]
+    group.tell({"do": "gram", "items": x.shape[1], "parts": [[part.shape[0], part.nnz] for part in parts]})
+    for worker, part in enumerate(parts[1:], start=1):
+        arrays = part.indptr.astype(np.int64), part.indices.astype(np.int32), part.data.astype(np.float32)
+        group.exchange([(worker, n, array) for n, array in enumerate(arrays)], [])
+    found = products(parts[0])
+    group.add_up(found)
+    return found
+
+
+def follow_products(group: Group, told: dict[str, Any]) -> None:
+    """In the other processes."""
+    from scipy.sparse import csr_array
+
+    n, pairs = told["parts"][group.rank]
+    arrays = np.zeros(n + 1, np.int64), np.zeros(pairs, np.int32), np.zeros(pairs, np.float32)
+    group.exchange([], [(0, k, array) for k, array in enumerate(arrays)])
+    indptr, indices, data = arrays
+    group.add_up(products(csr_array((data, indices, indptr), shape=(n, told["items"]))))

@@ -1,0 +1,32 @@
+"""What all processes but the first do until that ends."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from purerec.engines.distributed import alternating, crew
+from purerec.engines.distributed.gram import follow_products
+from purerec.engines.distributed.group import Group
+
+
+class Helper(Protocol):
+    """Work that was begun together."""
+
+    def do(self, told: dict[str, Any]) -> None: ...
+
+
+_BEGIN = {"game": crew.follow, "alternation": alternating.follow}
+
+
+def serve(group: Group) -> None:
+    """Do what the first process tells."""
+    helper: Helper | None = None
+    while (told := group.hear())["do"] != "end":
+        if told["do"] == "gram":
+            follow_products(group, told)
+        elif told["do"] == "begin":
+            helper = None  # before the next one needs the memory
+            helper = _BEGIN[told["what"]](group, told)
+        else:
+            assert helper is not None
+            helper.do(told)

@@ -1,0 +1,43 @@
+"""Evaluations of parts of the users, put together to the evaluation of all: the same digits as in one go.
+
+Every user's values depend on that user alone (and on the seed), so that parts have the same values as the whole. They
+are put back in the order of the users, and the means are taken of them as of any others: no sum depends on the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from purerec.errors import ConfigError, DataError
+from purerec.evaluation.protocols import Evaluation
+from purerec.evaluation.users import mean_of
+
+
+def put_together(parts: Sequence[Evaluation], n_users: int) -> Evaluation:
+    """The evaluation of all `n_users` users, of whom each is in one of the parts."""
+    if not parts:
+        raise ConfigError("there are no parts to put together")
+    first = parts[0]
+    for number, part in enumerate(parts):
+        for name in ("fingerprint", "model", "protocol", "on", "seed"):
+            if getattr(part, name) != getattr(first, name) or list(part.metrics) != list(first.metrics):
+                raise DataError(f"part {number} is of another evaluation than part 0; measure it again")
+    user_idx = np.concatenate([part.user_idx for part in parts])
+    skipped = sum(part.n_users_skipped for part in parts)
+    if len(np.unique(user_idx)) != len(user_idx) or len(user_idx) + skipped != n_users:
+        raise DataError(
+            f"the parts have {len(user_idx) + skipped:,} users, and there are {n_users:,}; each must be in one part"
+        )
+    order = np.argsort(user_idx, kind="stable")
+    per_user = {name: np.concatenate([part.per_user[name] for part in parts])[order] for name in first.per_user}
+    return replace(
+        first,
+        metrics={name: mean_of(per_user[name]) for name in first.metrics},
+        per_user=per_user,
+        user_idx=user_idx[order],
+        n_users_skipped=skipped,
+        seconds=sum(part.seconds for part in parts),
+    )

@@ -1,0 +1,37 @@
+"""Users in parts, each of which can be measured on another machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from purerec.data.interactions import Csr
+from purerec.errors import ConfigError
+from purerec.evaluation.metrics import Metric
+from purerec.types import F64
+
+
+def users_of(n_users: int, part: tuple[int, int] | None) -> range:
+    """The users of part (n, of), or all of them."""
+    return range(n_users) if part is None else range(part[0], n_users, part[1])
+
+
+def check_part(part: tuple[int, int], metrics: list[Metric]) -> None:
+    number, of = part
+    if not 0 <= number < of:
+        raise ConfigError(f"part {number} of {of}: give numbers from 0")
+    if whole := [metric.name for metric in metrics if metric.needs_lists]:
+        raise ConfigError(f"{whole[0]} is of the lists of all users at once; leave it out, or measure without parts")
+
+
+def of_part(relevant: Csr, part: tuple[int, int]) -> Csr:
+    """The positives of the users of a part; the others have none."""
+    own = np.zeros(relevant.shape[0], dtype=bool)
+    own[part[0] :: part[1]] = True
+    counts = np.where(own, relevant.counts, 0)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return Csr(indptr, relevant.indices[own[relevant.users]], relevant.shape)
+
+
+def mean_of(values: F64) -> float:
+    """Of a value for each user; that of nobody is 0, as a part may have none."""
+    return float(values.mean()) if len(values) else 0.0

@@ -1,0 +1,48 @@
+"""`purerec recommend --all --on ray`: everybody once, though a worker dies, and what is there is not made again."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import purerec as pr
+from conftest import ROOT, need, purerec
+from purerec.output.partitions import partitions
+
+MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.dying_lister.install"}}
+
+
+@pytest.mark.slow
+def test_everybody_once(tmp_path):
+    need("ray")
+    rng = np.random.default_rng(0)
+    log = pr.Interactions.from_columns(rng.integers(0, 700, 8000), (90 * rng.random(8000) ** 2).astype(np.int64))
+    model = pr.make_model("ials", epochs=2).fit(log, seed=0)
+    model.save(tmp_path / "model")
+    environment = {
+        "PYTHONPATH": str(ROOT / "tests"),
+        "DYING_TOLD": str(tmp_path / "died"),
+        "RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps(MORTAL),
+    }
+
+    def run():
+        asked = ["recommend", tmp_path / "model", "--all", "-k", 4, "--on", "ray", "--out", tmp_path / "lists"]
+        return purerec(*asked, env=environment, check=0).stdout
+
+    n = len(model.users)
+    files = [part.file for part in partitions(n)]
+    assert len(files) == 3
+    assert f"{4 * n:,} recommendations in 3 files" in run()
+    assert (tmp_path / "died").exists()
+    assert sorted(path.name for path in (tmp_path / "lists").iterdir()) == ["lists.json", *files]
+    found = pl.read_parquet(tmp_path / "lists" / "*.parquet")
+    expected = model.recommend(k=4)
+    assert found.select("user", "item", "rank").equals(expected.select("user", "item", "rank"))
+    np.testing.assert_allclose(found["score"], expected["score"], rtol=1e-5)
+
+    before = (tmp_path / "lists" / files[0]).stat().st_mtime_ns
+    (tmp_path / "lists" / files[1]).unlink()
+    assert "recommendations in 1 file:" in run()
+    assert (tmp_path / "lists" / files[0]).stat().st_mtime_ns == before
+    assert pl.read_parquet(tmp_path / "lists" / "*.parquet").equals(found)
