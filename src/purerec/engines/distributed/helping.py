@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from purerec.engines.distributed import alternating, crew
@@ -15,7 +16,10 @@ class Helper(Protocol):
     def do(self, told: dict[str, Any]) -> None: ...
 
 
-_BEGIN = {"game": crew.follow, "alternation": alternating.follow}
+_BEGIN: dict[str, Callable[[Group, dict[str, Any]], Helper]] = {
+    "game": crew.follow,
+    "alternation": alternating.follow,
+}
 
 
 def serve(group: Group) -> None:
