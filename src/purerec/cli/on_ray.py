@@ -13,6 +13,7 @@ import socket
 import sys
 import uuid
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,6 @@ def _worker(told: dict[str, Any]) -> dict[str, Any]:
     from ray.train import get_context
     from ray.train.collective import broadcast_from_rank_zero
 
-    from purerec.cli.commands import run
-
     context, meeting = get_context(), None
     if context.get_world_rank() == 0:
         attempts = Path(told["place"], "attempts")
@@ -120,7 +119,7 @@ def _worker(told: dict[str, Any]) -> dict[str, Any]:
         os.chdir(told["folder"])
     sys.argv = ["purerec", *told["words"]]
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-        code = as_worker(run)
+        code = as_worker(import_module("purerec.cli.commands").run)  # by its name, as torchrun starts it
     if code == WorkerError.exit_code:
         raise WorkerError(err.getvalue().strip() or "another worker was lost")  # Ray starts all of them again
     return {"code": code, "out": out.getvalue(), "err": err.getvalue()}
