@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from purerec.cli.clusters import OnOpt
+from purerec.cli.clusters.connecting import OnOpt
 from purerec.cli.groups import HoldingOut, ReadingWithTitles
 from purerec.cli.options import (
     DataArg,
@@ -164,7 +164,7 @@ def _started(workers: int | None, on: str | None, out: Path) -> int:
     if on is None:
         assert workers is not None
         return start_workers(workers)
-    from purerec.cli.on_ray import start_on_ray
+    from purerec.cli.clusters.fits import start_on_ray
 
     return start_on_ray(on, workers, out)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from purerec.cli.clusters import OnOpt
+from purerec.cli.clusters.connecting import OnOpt
 from purerec.cli.options import FolderArg, JsonOpt
 from purerec.errors import ConfigError, DataError, counted
 from purerec.output import console
@@ -126,7 +126,7 @@ def recommend(
         **rules.options(),
     }
     if on is not None and out is not None:
-        from purerec.cli.lists_on_ray import lists_on_ray
+        from purerec.cli.clusters.lists import lists_on_ray
 
         lists_on_ray(on, folder, out, k, options)
         return

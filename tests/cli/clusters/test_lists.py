@@ -10,7 +10,7 @@ import purerec as pr
 from conftest import ROOT, need, purerec
 from purerec.output.partitions import partitions
 
-MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.dying_lister.install"}}
+MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.clusters.dying_lister.install"}}
 
 
 @pytest.mark.slow

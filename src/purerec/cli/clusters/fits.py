@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from purerec.cli.clusters import connected_to_ray
+from purerec.cli.clusters.connecting import connected_to_ray
 from purerec.cli.workers import ALONE, RESTARTS, as_worker
 from purerec.errors import ConfigError, WorkerError
 from purerec.output import console

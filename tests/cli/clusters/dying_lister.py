@@ -1,4 +1,4 @@
-"""A worker that makes lists and is killed (SIGKILL) once, in the middle of writing; see `test_lists_on_ray`."""
+"""A worker that makes lists and is killed (SIGKILL) once, in the middle of writing; see `test_lists`."""
 
 import os
 import signal

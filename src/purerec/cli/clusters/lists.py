@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from purerec.cli.clusters import connected_to_ray
+from purerec.cli.clusters.connecting import connected_to_ray
 from purerec.cli.workers import ALONE
 from purerec.errors import PurerecError, WorkerError, counted
 from purerec.output import console

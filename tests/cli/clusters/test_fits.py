@@ -7,7 +7,7 @@ import pytest
 from cli import dying_worker
 from cli.test_workers import alone, assert_same, tensors
 from conftest import ROOT, need, purerec
-from purerec.cli.on_ray import first_failure
+from purerec.cli.clusters.fits import first_failure
 from purerec.errors import WorkerError
 
 EPOCHS, TIMES = 30, 2
