@@ -15,7 +15,7 @@ import purerec as pr
 from cli import dying_worker
 from cli.conftest import refused
 from conftest import PUREREC, ROOT, need
-from purerec.cli.workers import start_workers
+from purerec.cli.workers import as_worker, start_workers
 from purerec.engines.distributed.group import Group, sharing_with
 from purerec.storage import read_folder
 
@@ -128,3 +128,32 @@ def test_a_signal_is_no_internal_error(monkeypatch, capsys):
     monkeypatch.setattr(logging, "disable", lambda *_: None)
     assert start_workers(2) == 128 + signal.SIGTERM
     assert "stopped by SIGTERM" in capsys.readouterr().err
+
+
+def test_a_bad_partition_is_named_and_nothing_is_written(clicks, tmp_path):
+    need("torch")
+    pr.ingest(clicks, tmp_path / "data", partitions=3)
+    bad = tmp_path / "data" / "part-00001.parquet"
+    bad.write_bytes(bad.read_bytes()[:-9])
+    running = start(tmp_path / "data", "--model", "pugmf", "--out", tmp_path / "model")
+    _, trouble = running.communicate(timeout=300)
+    assert running.returncode == 2
+    assert trouble.count("error:") == len(trouble.strip().splitlines()) == 1
+    assert "part-00001.parquet: is damaged" in trouble
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_worker_without_memory_is_named(monkeypatch, capsys):
+    from purerec.engines.distributed import group, helping
+
+    def full(_):
+        raise MemoryError
+
+    monkeypatch.setattr(group, "connect", Group)
+    monkeypatch.setattr(helping, "serve", full)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(os, "environ", os.environ | {"TORCHELASTIC_RUN_ID": "x", "RANK": "3"})
+    assert as_worker(lambda: 0) == 1
+    told = capsys.readouterr().err
+    assert "worker 3 on " in told
+    assert "is out of memory; use more workers" in told

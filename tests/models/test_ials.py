@@ -7,8 +7,8 @@ import pytest
 
 import purerec as pr
 from conftest import need
+from purerec.engines import ials
 from purerec.errors import DataError
-from purerec.models import ials
 from purerec.models.ials import IALS, Alternation, IALSConfig
 
 

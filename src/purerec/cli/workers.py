@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import signal
 import sys
 import tempfile
@@ -59,6 +60,12 @@ def as_worker(run: Callable[[], int]) -> int:
         if code != WorkerError.exit_code:
             group.tell({"do": "end"})
             group.close()
+    except MemoryError:  # of one that helps; what runs the command tells its own
+        console.fail(
+            f"worker {os.environ['RANK']} on {platform.node()} is out of memory; use more workers, a lower dim, or "
+            "machines with more memory"
+        )
+        return WorkerError.exit_code
     except PurerecError as error:
         if is_first:
             console.fail(error.at_command_line)
