@@ -92,6 +92,13 @@ def test_recorded_charts_are_drawn_as_they_are():
     assert [chart.title for chart in charts("figure-game", chart="recorded", show=["D "])] == ["D of pure"]
 
 
+def test_regret_climbs_to_all_logs():
+    choices = {log: {"regret_of_defaults": regret} for log, regret in (("a", 0.04), ("b", 0.01))}
+    found = {"x": one("x", metric="NDCG@20", logs={"a": {}, "b": {}}, left_out={"pure": choices})}
+    (chart,) = charts_of(FigureSpec(name="f", title="F", results=["x"], chart="regret"), found)
+    assert [(row["x"], row["y"]) for row in chart.spec["data"]] == [(1, 0.5), (4, 1)]
+
+
 def test_a_figure_without_results_is_not_drawn():
     assert charts("figure-noise", chart="sweep") == []
 

@@ -27,9 +27,10 @@ class FigureSpec(BaseModel):
     name: str
     title: str
     caption: str = ""
-    chart: Literal["time", "bubbles", "sweep", "recorded"]
+    chart: Literal["time", "bubbles", "sweep", "regret", "recorded"]
     """time: accuracy against the time of a fit; bubbles: time, and accuracy as the size of circles; sweep: metrics
-    against a setting that lines vary; recorded: charts as the experiment has written them."""
+    against a setting that lines vary; regret: on how many logs defaults are how far behind the best settings;
+    recorded: charts as the experiment has written them."""
     results: list[str] = Field(min_length=1)
     """Experiments it is made from; those without results are left out."""
     metrics: list[str] = []
@@ -129,6 +130,19 @@ def _swept(panel: PanelResults, metric: str) -> Chart:
     return lines(f"{_title(panel)}, {metric}", series, Axis(what, log=wide), Axis(metric))
 
 
+def _regret(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
+    def climb(regrets: Sequence[float]) -> list[Point]:
+        return [Point(100 * regret, (n + 1) / len(regrets)) for n, regret in enumerate(sorted(regrets))]
+
+    series = [
+        Series(model, climb([choice["regret_of_defaults"] for choice in logs.values()]))
+        for model, logs in found["left_out"].items()
+        if spec.models is None or model in spec.models
+    ]
+    behind = Axis(f"per cent of {found['metric']} behind the best settings")
+    return [lines(f"Defaults on {len(found['logs'])} logs", series, behind, Axis("share of logs", zero=True))]
+
+
 def _recorded(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
     made = []
     for chart in found.get("charts", []):
@@ -160,5 +174,6 @@ _KINDS: dict[str, Callable[[FigureSpec, str, Found], Sequence[Chart]]] = {
     "time": _time,
     "bubbles": _bubbles,
     "sweep": _sweep,
+    "regret": _regret,
     "recorded": _recorded,
 }
