@@ -10,8 +10,7 @@ import purerec as pr
 from conftest import ROOT, need
 from purerec.data.interactions import Csr
 from purerec.engines.pure.spec import EpochStats
-from purerec.models.contract.chance import chance_level
-from purerec.models.contract.data_defaults import shrinking
+from purerec.models.contract.data_defaults import chance_level, shrinking
 from purerec.models.families.discriminator import DiscriminatorGame
 from purerec.sampling.unlabeled import unlabeled_needed
 

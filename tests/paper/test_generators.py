@@ -6,6 +6,7 @@ import pytest
 from conftest import need
 from purerec.engines.pure.spec import GameSettings, initial_parameters
 from purerec.paper.generators import generate
+from purerec.rng import named_rng
 
 need("torch")
 N_USERS, N_ITEMS, DIM, N = 30, 20, 4, 12
@@ -22,7 +23,7 @@ def test_as_the_torch_engine_makes_them(side, constraint):
     settings = GameSettings(
         dim=DIM, scorer="mf", generators="both", hidden=8, conditional=True, output="linear", noise=1
     )
-    params = initial_parameters(N_USERS, N_ITEMS, settings, seed=1)
+    params = initial_parameters(N_USERS, N_ITEMS, settings, named_rng(1, "init"))
     noise = rng.standard_normal((N, DIM)).astype(np.float32)
     condition = params["item" if side == "user" else "user"][:N]
     weight = rng.integers(1, 9, len(params[side]))
@@ -38,5 +39,5 @@ def test_as_the_torch_engine_makes_them(side, constraint):
 
 def test_relu_gives_nothing_negative():
     settings = GameSettings(dim=DIM, scorer="mf", generators="item", hidden=8)
-    params = initial_parameters(N_USERS, N_ITEMS, settings, seed=1)
+    params = initial_parameters(N_USERS, N_ITEMS, settings, named_rng(1, "init"))
     assert generate(params, "item", np.ones((3, DIM), np.float32), output="relu").min() >= 0

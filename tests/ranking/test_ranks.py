@@ -15,7 +15,7 @@ from purerec.errors import ConfigError, DataError, ScoreError
 from purerec.ranking import ranks as ranking
 from purerec.ranking import scorers
 from purerec.ranking.rank_counts import MANY
-from purerec.ranking.ranks import Ranks, ranks, tie_order, top_k, top_k_of_scores
+from purerec.ranking.ranks import Ranks, ranks, tie_order, top_k, top_k_of_row
 from purerec.ranking.scorers import Factors
 
 
@@ -253,14 +253,28 @@ def test_candidates_restrict_lists() -> None:
     assert none.items.tolist() == [[-1, -1, -1]]
 
 
-def test_lists_of_given_scores() -> None:
-    scores = np.array([[1, 3, 2], [3, 1, 2]], dtype=np.float32)
-    lists = top_k_of_scores(scores, 2, excluded=Csr.of([0], [1], (2, 3)))
-    assert lists.items.tolist() == [[2, 0], [0, 2]]
-    with pytest.raises(ScoreError, match="my model gave a NaN or infinite score for user index 1"):
-        top_k_of_scores(np.array([[1.0, 2.0], [1.0, np.nan]], dtype=np.float32), 1, name="my model")
-    with pytest.raises(ScoreError, match="table of users and items"):
-        top_k_of_scores(scores[0], 1)
+def test_a_list_of_given_scores() -> None:
+    scores = np.array([1, 3, 2], dtype=np.float32)
+    assert top_k_of_row(scores, 2, excluded=[1]).items.tolist() == [[2, 0]]
+    assert top_k_of_row(scores, 2, candidates=[0]).items.tolist() == [[0, -1]]
+    with pytest.raises(ScoreError, match=r"my model gave a NaN or infinite score; .* lower the learning rate"):
+        top_k_of_row(np.array([1.0, np.nan], dtype=np.float32), 1, name="my model")
+    with pytest.raises(ScoreError, match="those of one person"):
+        top_k_of_row(scores[None], 1)
+
+
+@pytest.mark.parametrize("k", [1, 7, 60, 200])
+def test_a_list_of_given_scores_is_that_of_a_table(k: int) -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.integers(0, 9, (20, 60)).astype(np.float32)  # many ties
+    excluded = random_pairs(rng, 20, 60, 0.3)
+    candidates = rng.choice(60, 30, replace=False)
+    for asked in (None, candidates):
+        lists = top_k(Table(scores), np.arange(20), k, excluded=excluded, candidates=asked, seed=4)
+        for user, row in enumerate(scores):
+            found = top_k_of_row(row, k, excluded=excluded.row(user), candidates=asked, seed=4)
+            assert found.items[0].tolist() == lists.items[user].tolist()
+            assert found.scores[0].tolist() == lists.scores[user].tolist()
 
 
 def test_users_left_without_candidates_or_positives() -> None:

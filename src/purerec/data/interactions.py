@@ -17,9 +17,8 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.data.display.html import interactions_html, sizes_told
-from purerec.data.indices import index_of
 from purerec.data.pairs import last_of_each_pair, sorted_matrix
-from purerec.data.vocabulary import Id, Vocabulary, as_series, encode
+from purerec.data.vocabulary import Id, Vocabulary, as_series, encode, index_of
 from purerec.errors import DataError
 from purerec.types import F32, I32, I64, Mask
 

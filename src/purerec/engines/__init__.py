@@ -6,6 +6,6 @@
     closed_form/    weights between items without training: EASE's, and the history's part of PURE
     foldin/     the vector of a person who was not in training
     bpr, irgan, graphgan, cfgan, multvae    kernels and networks of single methods
-    row_adam, columns, norms    what several of them share
+    row_adam, columns    what several of them share
 
 May import what is above it: errors to training."""

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from purerec.data.interactions import Csr
-from purerec.engines.norms import mean_norms
 from purerec.errors import DataError
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
@@ -45,6 +44,7 @@ from purerec.sampling.dynamic import (
     unit,
 )
 from purerec.sampling.unlabeled import UnlabeledSampler, weighted
+from purerec.training.history import mean_norms
 from purerec.types import F32, F64, I32, U64
 
 Vectors = dict[str, F32]

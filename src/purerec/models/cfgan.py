@@ -28,7 +28,7 @@ import numpy as np
 from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
-from purerec.models.contract.checks import need_positives
+from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding, PairwiseFolding, tanh_ratio
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace

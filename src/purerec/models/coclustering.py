@@ -25,7 +25,7 @@ from pydantic import Field
 
 from purerec.data.interactions import Interactions
 from purerec.jit.decorator import Scalar, kernel
-from purerec.models.contract.checks import need_positives
+from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.contract.similar import common_fans

@@ -22,9 +22,9 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.closed_form import ItemWeights, fit_item_weights
-from purerec.models.contract.checks import need_positives
 from purerec.models.contract.config import Config
 from purerec.models.contract.explaining import Person
+from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.storage import Layout, check_layout

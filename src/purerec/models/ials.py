@@ -28,8 +28,8 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.engines.distributed.alternating import solver
 from purerec.engines.ials import AlternationSide, squared_errors
 from purerec.jit.simd import LANES
-from purerec.models.contract.checks import need_positives
 from purerec.models.contract.data_defaults import shrinking, usual_dim
+from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding, SquaredFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, with_strangers
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace

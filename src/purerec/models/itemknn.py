@@ -21,9 +21,9 @@ import numpy as np
 from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
-from purerec.models.contract.checks import need_positives
 from purerec.models.contract.config import Config
 from purerec.models.contract.explaining import Person
+from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part, check_csr

@@ -27,8 +27,8 @@ from purerec.data.interactions import Interactions
 from purerec.errors import DataError
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, splat, store, total
-from purerec.models.contract.checks import need_positives
 from purerec.models.contract.data_defaults import DIM, usual_dim
+from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.iterative import with_strangers
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.rating_factors import FactorRatingModel, RatingFactorConfig

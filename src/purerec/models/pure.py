@@ -31,7 +31,7 @@ from pydantic import Field
 
 from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError
-from purerec.models.contract.checks import check_data
+from purerec.models.contract.fitted_on import check_data
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorGame
 from purerec.models.families.history import HeldOutGame

@@ -24,8 +24,8 @@ import numpy as np
 from pydantic import Field
 
 from purerec.data.interactions import Interactions
-from purerec.models.contract.checks import need_positives
 from purerec.models.contract.explaining import Person
+from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.families.ratings import (
     RatingConfig,

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from purerec.data.indices import indices_of, whole_numbers
+from purerec.data.vocabulary import indices_of, whole_numbers
 from purerec.errors import ConfigError, ScoreError
 from purerec.jit.arrays import constant
 from purerec.ranking import rank_counts, top_lists
-from purerec.ranking.scorers import Given, Scorer, Slabs, Workers, factors_of, pairs_of, panels, shape_of
+from purerec.ranking.scorers import DIVERGED, Scorer, Slabs, Workers, factors_of, pairs_of, panels, shape_of
 from purerec.rng import named_rng
 from purerec.types import F32, I32, I64
 
@@ -187,17 +187,31 @@ def top_k(
     return TopK(place, score)
 
 
-def top_k_of_scores(
+def top_k_of_row(
     scores: F32,
     k: int,
     *,
-    excluded: Csr | None = None,
+    excluded: npt.ArrayLike = (),
     candidates: npt.ArrayLike | None = None,
     seed: int = 0,
     name: str = "the model",
 ) -> TopK:
-    """The same for scores (n, n_items) that are already there; row i of `excluded` belongs to row i of them."""
-    if scores.ndim != 2:
-        raise ScoreError(f"scores must be a table of users and items, not of the shape {scores.shape}")
-    users = np.arange(len(scores))
-    return top_k(Given(name, scores), users, k, excluded=excluded, candidates=candidates, seed=seed, threads=1)
+    """(1, k) the same for one person whose scores (n_items,) are already there, without the items of `excluded`."""
+    if scores.ndim != 1:
+        raise ScoreError(f"scores must be those of one person, not a table of the shape {scores.shape}")
+    scores, n = scores.astype(np.float32, copy=False), len(scores)
+    if not np.isfinite(scores).all():
+        raise ScoreError(f"{name} gave a NaN or infinite score; {DIVERGED}")
+    allowed = np.full(n, candidates is None, dtype=np.bool_)
+    if candidates is not None:
+        allowed[indices_of(candidates, n, "item")] = True
+    allowed[indices_of(excluded, n, "item")] = False
+    order = tie_order(n, seed)
+    order = order[allowed[order]]
+    if k < len(order):  # sort only what may be in the list
+        values = scores[order]
+        order = order[values >= np.partition(values, len(values) - k)[len(values) - k]]
+    best = order[np.argsort(-scores[order], kind="stable")][:k]
+    items, values = np.full((1, k), -1, dtype=np.int32), np.full((1, k), -np.inf, dtype=np.float32)
+    items[0, : len(best)], values[0, : len(best)] = best, scores[best]
+    return TopK(items, values)

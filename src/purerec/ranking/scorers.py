@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PANEL_SCORES = 1 << 24
 """The most scores that a generic model is asked for at once: 64 MB."""
-_DIVERGED = "it cannot be ranked: training diverged, lower the learning rate"
+DIVERGED = "it cannot be ranked: training diverged, lower the learning rate"
 
 
 @dataclass(frozen=True)
@@ -76,20 +76,6 @@ class _Named:
         return None
 
 
-@dataclass(frozen=True)
-class Given:
-    """Scores that are already there, as a Scorer."""
-
-    name: str
-    scores: F32
-
-    def score(self, user_idx: I64, /) -> F32:
-        return np.asarray(self.scores[user_idx], dtype=np.float32)
-
-    def factors(self) -> Factors | None:
-        return None
-
-
 def shape_of(model: Scorer, rows: I64, pairs: Csr | None) -> tuple[int, int]:
     """(n_users, n_items), from the first source that knows; a generic model does not say how many users it has."""
     if pairs is not None:
@@ -138,7 +124,7 @@ class Slabs:
             peak = max(-float(table.min(initial=0)), float(table.max(initial=0)))
             if not np.isfinite(peak):
                 bad = np.flatnonzero(~np.isfinite(table.reshape(len(table), -1)).all(axis=1))[0]
-                raise ScoreError(f"{name} has a NaN or infinite factor for {what} index {bad}; {_DIVERGED}")
+                raise ScoreError(f"{name} has a NaN or infinite factor for {what} index {bad}; {DIVERGED}")
             peaks.append(peak)
         bound = users.shape[1] * peaks[0] * peaks[1] + peaks[2]
         tile_bytes = 4 * TILE * (padded(users.shape[1]) + 1)
@@ -228,7 +214,7 @@ class Workers:
         bad = [row for row in results if row >= 0]
         if bad:
             user = rows[min(bad)]
-            raise ScoreError(f"{self._name} gave a NaN or infinite score for user index {user}; {_DIVERGED}")
+            raise ScoreError(f"{self._name} gave a NaN or infinite score for user index {user}; {DIVERGED}")
 
 
 def available_cpus() -> int:

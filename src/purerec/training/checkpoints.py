@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from purerec import storage
 from purerec.errors import StoreError
 from purerec.training.history import History, Record
-from purerec.training.run import Run, Trainable
+from purerec.training.run import Trainable
 from purerec.types import State
 
 CHECKPOINT = "checkpoint"
@@ -23,13 +24,11 @@ class _OfAnotherRun(StoreError):
 class Checkpoints:
     """The checkpoints of one run, which only the same run can read."""
 
-    def __init__(self, run: Run, identity: Mapping[str, Any], metric: str) -> None:
-        self.folder, self.metric = run.checkpoint, metric
+    def __init__(self, folder: Path, identity: Mapping[str, Any], metric: str) -> None:
+        self.folder, self.metric = folder, metric
         self.identity = json.loads(json.dumps(identity))
 
     def write(self, learner: Trainable, number: int, history: History, best: State | None) -> None:
-        if self.folder is None:
-            return
         tensors = {f"now.{name}": array for name, array in learner.state().items()}
         tensors |= {f"best.{name}": array for name, array in (best or {}).items()}
         manifest = {
@@ -43,7 +42,6 @@ class Checkpoints:
         storage.write_folder(self.folder, kind=CHECKPOINT, manifest=manifest, tensors=tensors)
 
     def read(self, learner: Trainable) -> tuple[int, History, State, State | None] | None:
-        assert self.folder is not None
         if storage.check_target(self.folder, kind=CHECKPOINT) is None:
             return None
         stored = storage.read_folder(self.folder, kind=CHECKPOINT)

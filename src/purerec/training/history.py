@@ -7,8 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
+
 Measures = dict[str, float | str]
 """What a fit reports about an epoch: loss, norms and other quantities worth plotting, and its `phase`."""
+
+
+def mean_norms(vectors: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
+    """Mean lengths of the rows of `user` and `item`, by which a fit that diverges is noticed."""
+    return {f"{side}_norm": float(np.linalg.norm(vectors[side], axis=1).mean()) for side in ("user", "item")}
 
 
 @dataclass(frozen=True)

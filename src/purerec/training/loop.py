@@ -46,12 +46,10 @@ def train(
     With patience, the weights of the best validation come back at the end.
     """
     history, best, start = History(metric=metric), None, 0
-    checkpoints = Checkpoints(run, identity, metric)
-    if run.resume and run.checkpoint is not None:
-        found = checkpoints.read(learner)
-        if found is not None:
-            start, history, state, best = found
-            learner.restore(state, start)
+    checkpoints = None if run.checkpoint is None else Checkpoints(run.checkpoint, identity, metric)
+    if run.resume and checkpoints is not None and (found := checkpoints.read(learner)) is not None:
+        start, history, state, best = found
+        learner.restore(state, start)
     began = last_saved = time.perf_counter()
     bad_rounds = history.bad_rounds
     number = start - 1
@@ -76,7 +74,7 @@ def train(
             show(record)
             for callback in run.callbacks:
                 callback(record)
-            if interrupted():
+            if interrupted() and checkpoints is not None:
                 checkpoints.write(learner, number + 1, history, best)
                 raise KeyboardInterrupt(f"after epoch {number}; {checkpoints.how_to_resume()}")
             if patience is not None and bad_rounds >= patience:
@@ -89,7 +87,8 @@ def train(
                 history.stopped = f"time limit of {run.time_limit_s:g} s"
                 break
             due = (number + 1) % run.checkpoint_epochs == 0
-            if due or time.perf_counter() - last_saved > 60 * run.checkpoint_minutes:
+            late = time.perf_counter() - last_saved > 60 * run.checkpoint_minutes
+            if checkpoints is not None and (due or late):
                 checkpoints.write(learner, number + 1, history, best)
                 last_saved = time.perf_counter()
     if best is not None and history.best_epoch is not None:

@@ -24,6 +24,7 @@ from purerec.engines.pure.spec import Batch, Engine, GameSettings, Params, initi
 from purerec.engines.pure.torch.engine import TorchEngine
 from purerec.errors import DataError
 from purerec.paper import risks
+from purerec.rng import named_rng
 
 N_USERS, N_ITEMS = 40, 25
 LEARNING_RATE = 0.05
@@ -55,8 +56,9 @@ def positives() -> tuple[np.ndarray, np.ndarray]:
 
 def start_of(settings: GameSettings) -> Params:
     """Parameters of order one half, and most units of the generators alive: gradients well away from zero."""
+    start = initial_parameters(N_USERS, N_ITEMS, settings, named_rng(0, "init"))
     rng = np.random.default_rng(7)
-    shapes = {name: value.shape for name, value in initial_parameters(N_USERS, N_ITEMS, settings, 0).items()}
+    shapes = {name: value.shape for name, value in start.items()}
     params = {name: rng.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
     alive = {name: np.abs(value) for name, value in params.items() if name.endswith((".b1", ".b2"))}
     return params | alive | {"bias": np.array([-1.0], dtype=np.float32)}

@@ -12,18 +12,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from purerec.engines.distributed.crew import ITEM, ITEM_BIAS, USER, USER_BIAS, Rows, lead
 from purerec.engines.distributed.group import Group
 from purerec.engines.distributed.schedule import shard_of_users
-from purerec.engines.pure.cpu.engine import stats_of
+from purerec.engines.pure.cpu.engine import stats_of, stream_keys
 from purerec.engines.pure.cpu.epochs import N_STEPS
-from purerec.engines.pure.cpu.memory import Memory
-from purerec.engines.pure.cpu.state import COUNTERS, pack_state, stream_keys, unpack_state
+from purerec.engines.pure.cpu.memory import COUNTERS, Memory, pack_state, unpack_state
 from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError
+from purerec.types import State
 
 _SIDES = {"user": (USER, USER_BIAS), "item": (ITEM, ITEM_BIAS)}
 
@@ -95,11 +94,11 @@ class DistributedEngine:
         """Copies of all, from wherever they are."""
         return self._memory().read(0)
 
-    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+    def state(self) -> State:
         """As the cpu engine's."""
         return pack_state(self._memory(), self._counters, self._keys)
 
-    def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
+    def restore(self, state: State) -> None:
         memory = Memory(*self._shape, self.settings)
         self._counters, self._keys = unpack_state(state, memory)
         whole, schedule = memory.model, self._crew.schedule

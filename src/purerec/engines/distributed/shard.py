@@ -12,7 +12,7 @@ from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.cpu.memory import Memory, padded, zeros
 from purerec.engines.pure.spec import GameSettings, Stratum, initial_parameters
 from purerec.engines.source import MemorySource
-from purerec.rng import key64
+from purerec.rng import key64, named_rng
 from purerec.types import F32, F64, I64
 
 
@@ -83,9 +83,10 @@ class Shard:
         whole, n = self.whole, len(self.whole.schedule.block(self.number))
         block = Block.empty(n, whole.settings)
         self._hold(block)
-        random = initial_parameters(len(self.users), n, whole.settings, whole.key(f"start of {self.number}"))
+        own = named_rng(whole.key(f"start of {self.number}"), "init")
+        random = initial_parameters(len(self.users), n, whole.settings, own)
         # There is one pair of generators, which all shards begin with.
-        shared = initial_parameters(1, 1, whole.settings, whole.seed)
+        shared = initial_parameters(1, 1, whole.settings, named_rng(whole.seed, "init"))
         self.memory.write(0, random | {name: value for name, value in shared.items() if "_gen." in name})
         return block
 

@@ -36,9 +36,8 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from purerec.errors import DataError
+from purerec.errors import ConfigError, DataError
 from purerec.paper.risks import LogisticRisk, SoftmaxRisk
-from purerec.rng import named_rng
 from purerec.sampling.dynamic import Negatives
 from purerec.types import F32, I32
 
@@ -102,6 +101,23 @@ class GameSettings:
     embeddings (weighted by number of positives). The map is held constant in the gradient."""
     generator_loss: Literal["nonsaturating", "saturating"] = "nonsaturating"
 
+    def __post_init__(self) -> None:
+        """Refuses what would make kernels read or divide where they must not."""
+        if self.dim_i != self.dim and self.scorer not in ("bilinear", "mlp"):
+            raise ConfigError(
+                f"item_dim {self.dim_i} differs from dim {self.dim}, which {self.scorer!r} cannot score"
+            )
+        if min(self.dim, self.dim_i, self.hidden, self.batch_size, self.candidates) < 1:
+            raise ConfigError("dim, item_dim, hidden, batch_size and candidates must be at least 1")
+        if not 0.0 < self.prior < 1.0:
+            raise ConfigError(f"prior must lie between 0 and 1, not {self.prior}")
+        if not 0.0 <= self.observed < 1.0:
+            raise ConfigError(f"observed must lie in [0, 1), not {self.observed}")
+        if not 0.0 <= self.fake_ratio <= 1.0:
+            raise ConfigError(f"fake_ratio must lie in [0, 1], not {self.fake_ratio}")
+        if not min(self.epsilon, self.temperature) > 0.0:
+            raise ConfigError(f"epsilon and temperature must be positive, not {self.epsilon} and {self.temperature}")
+
     @property
     def dim_i(self) -> int:
         return self.dim if self.item_dim is None else self.item_dim
@@ -155,6 +171,27 @@ class Batch:
     """(n_fakes, dim_i) standard normal times `noise`; empty without an item generator."""
     user_noise: F32
     """(n_fakes, dim) likewise for the user generator."""
+
+
+def check_batch(batch: Batch, shape: tuple[int, int], settings: GameSettings) -> None:
+    """Refuses indices beyond (n_users, n_items), and noise that no generator takes."""
+    for kind, n in zip(("user", "item"), shape, strict=True):
+        for part in ("pos", "unl"):
+            index: I32 = getattr(batch, f"{part}_{kind}")
+            if index.size and (index.min() < 0 or index.max() >= n):
+                raise DataError(f"{part}_{kind} of the batch must lie in range({n})")
+    if batch.pos_user.shape != batch.pos_item.shape or batch.unl_user.shape != batch.unl_item.shape:
+        raise DataError("the batch must have as many users as items")
+    for name, noise, dim in (
+        ("item", batch.item_noise, settings.dim_i),
+        ("user", batch.user_noise, settings.dim),
+    ):
+        if not len(noise):
+            continue
+        if name not in settings.generators_of:
+            raise ConfigError(f"the batch has {name}_noise, but there is no {name} generator")
+        if noise.shape != (len(noise), dim) or len(noise) > batch.unl_user.size:
+            raise DataError(f"{name}_noise has shape {noise.shape}; at most {batch.unl_user.size} rows of {dim} fit")
 
 
 def check_draws(batch: Batch, settings: GameSettings) -> None:
@@ -215,9 +252,8 @@ def logit(p: float) -> float:
     return math.log(p) - math.log1p(-p)
 
 
-def initial_parameters(n_users: int, n_items: int, settings: GameSettings, seed: int) -> Params:
+def initial_parameters(n_users: int, n_items: int, settings: GameSettings, rng: np.random.Generator) -> Params:
     """Random start: N(0, init_std^2) embeddings, identity relation, bias at logit(prior), lecun-uniform MLPs."""
-    rng = named_rng(seed, "init")
     d_u, d_i = settings.dim, settings.dim_i
 
     def normal(*shape: int) -> F32:

@@ -11,7 +11,7 @@
     derived          what is made from a fitted model once
     model_folder     a fitted model on disk
     iterative        models that are fitted in epochs
-    checks           what models ask of their data
+    fitted_on        the data of a fit: what it must have, and what a model remembers of it
 
 A method imports from here; nothing here imports a method or a family.
 """

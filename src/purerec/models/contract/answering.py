@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from purerec.data.indices import indices_of
 from purerec.data.interactions import Csr
+from purerec.data.vocabulary import indices_of
 from purerec.errors import ConfigError
 from purerec.models.contract.rules import ListRules
-from purerec.ranking.ranks import TopK, top_k, top_k_of_scores
+from purerec.ranking.ranks import TopK, top_k, top_k_of_row
 from purerec.ranking.scorers import Factors
 from purerec.types import F32, I32, I64
 
@@ -65,25 +65,29 @@ def top_for_history(
     rules: ListRules | None = None,
 ) -> TopK:
     """See `Recommender.top_for_history`."""
-    n, known = len(model.items), np.unique(item_indices(model, item_idx))
-    own = Csr(np.array([0, len(known)], dtype=np.int64), known, (1, n)) if exclude_seen else None
+    known = np.unique(item_indices(model, item_idx))
+    own = known if exclude_seen else known[:0]
     candidates = _candidates(model, items, exclude, rules)
     k, pool = _sizes(model, k, rules)
     vector, parts = model.derived.vector_of(known), model.derived.factors
     if vector is not None and parts is not None:
         one = Factors(vector[None, :], parts.items, parts.item_bias)
-        found = top_k(_Scorer(model.name, one, model.score), [0], pool, excluded=own, candidates=candidates)
+        excluded = Csr(np.array([0, len(own)], dtype=np.int64), own, (1, len(parts.items)))
+        found = top_k(_Scorer(model.name, one, model.score), [0], pool, excluded=excluded, candidates=candidates)
     else:
-        scores = scores_of_history(model, known)[None, :]
-        found = top_k_of_scores(scores, pool, excluded=own, candidates=candidates, name=model.name)
+        scores = _scores(model, known, vector)
+        found = top_k_of_row(scores, pool, excluded=own, candidates=candidates, name=model.name)
     return found if rules is None else rules.arrange(model, found, [known], k)
 
 
 def scores_of_history(model: Recommender, known: I32) -> F32:
     """(n_items,) scores for a new person with this history, each item once."""
+    return _scores(model, known, model.derived.vector_of(known))
+
+
+def _scores(model: Recommender, known: I32, vector: F32 | None) -> F32:
     if not len(known):
         return model.derived.popularity
-    vector = model.derived.vector_of(known)
     if vector is None:
         return model._score_history(known)
     parts, history = model.derived.vectors, model._history_part()

@@ -1,16 +1,26 @@
 """What settings are if nobody says, where that depends on the data.
 
 Chosen on random validation splits of ML-100k, ML-1M and Yelp, and of the first two thinned to a dozen positives a
-person: the sparser the data, the more L2 (see also `chance`). The widths of the paper (5, 8 and 16 for its three data
-sets) are too narrow there: what that costs, and that it costs nothing on a split in time, is in docs/results.md.
+person: the sparser the data, the more L2 (see `chance_level`). The widths of the paper (5, 8 and 16 for its three
+data sets) are too narrow there: what that costs, and that it costs nothing on a split in time, is in
+docs/results.md.
 """
 
 from __future__ import annotations
 
 import math
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from purerec.data.interactions import Csr
 from purerec.models.contract.search_space import Ints
+from purerec.rng import named_rng
+
+_ROUNDS = 20
+"""Of the power method; twice as many change the third digit."""
+_known: WeakKeyDictionary[Csr, float] = WeakKeyDictionary()
+"""A fit asks several times, and each person who is folded in asks again."""
 
 
 def usual_dim(n_users: int) -> int:
@@ -23,7 +33,7 @@ DIM = Ints(4, 64, start=lambda positives: usual_dim(positives.shape[0]))
 
 
 def shrinking(c: float, positives: Csr) -> float:
-    """c / sqrt(positives per user), of those who have any: the form of every L2 here that follows the data."""
+    """c / sqrt(positives per user), of those who have any: the form of most L2 that follow the data."""
     active = int((positives.counts > 0).sum())
     return c / math.sqrt(len(positives) / active) if active else c
 
@@ -32,3 +42,53 @@ def observed_share(positives: Csr) -> float:
     """Of the pairs of all items and those who have any: positives; below a half, as a prior has to be."""
     active = int((positives.counts > 0).sum())
     return min(0.49, max(1, len(positives)) / max(1, active * positives.shape[1]))
+
+
+def chance_penalty(c: float, positives: Csr) -> float:
+    """c times the chance level to the power of 1.2: the L2 of GMF, PU-GMF and PURE."""
+    return c * math.pow(chance_level(positives), 1.2)
+
+
+def chance_level(positives: Csr) -> float:
+    """How much structure a log has by chance alone: the largest singular value of B with its items dealt out to its
+    people at random.
+
+    With embeddings near zero, training lets the k-th dimension grow if the k-th singular value of
+
+        B = D_u^-1/2 (A - E[A]) D_i^-1/2
+
+    is above the L2: A is the log, E[A] what the biases explain, and D how often each row is drawn, as a positive or
+    as an unlabeled pair, since each draw also shrinks its row. The singular values of a log with the same numbers of
+    positives in which people and items met at random say nothing about taste. The sparser the log, the larger they
+    are.
+    """
+    if positives not in _known:
+        _known[positives] = _largest_singular_value(positives, named_rng(0, "chance"))
+    return _known[positives]
+
+
+def _largest_singular_value(positives: Csr, rng: np.random.Generator) -> float:
+    from scipy.sparse import csr_array
+
+    n_users, n_items = positives.shape
+    n = len(positives)
+    active = int((positives.counts > 0).sum())
+    if n == 0:
+        return 1.0
+    log = csr_array((np.ones(n), rng.permutation(positives.indices), positives.indptr), shape=(n_users, n_items))
+    of_user = positives.counts.astype(np.float64)
+    of_item = np.bincount(positives.indices, minlength=n_items).astype(np.float64)
+    # An item is drawn as a positive by its popularity, as an unlabeled pair like any other item.
+    user_scale = 1 / np.sqrt(2 * np.maximum(of_user, 1))
+    item_scale = 1 / np.sqrt(of_item + n / n_items)
+    expected_user, expected_item = user_scale * of_user, item_scale * of_item / n
+    of_users = rng.standard_normal(n_users)
+    level = 0.0
+    for _ in range(_ROUNDS):
+        of_items = item_scale * (log.T @ (user_scale * of_users)) - expected_item * (expected_user @ of_users)
+        of_items /= max(float(np.linalg.norm(of_items)), 1e-12)
+        of_users = user_scale * (log @ (item_scale * of_items)) - expected_user * (expected_item @ of_items)
+        level = float(np.linalg.norm(of_users))
+        of_users /= max(level, 1e-12)
+    # Logs of one person, or with every pair observed, leave nothing to chance; this is what the users' side adds.
+    return max(level, 1 / math.sqrt(2 * n / active))

@@ -39,8 +39,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from purerec.data.indices import indices_of
-from purerec.data.vocabulary import Id
+from purerec.data.vocabulary import Id, indices_of
 from purerec.models.contract.answering import checked_k, item_indices, scores_of_history
 from purerec.types import F32, F64, I32, I64
 

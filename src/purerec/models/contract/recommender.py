@@ -16,19 +16,17 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec import storage
-from purerec.data.indices import index_of, indices_of
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.items.table import ItemTable
-from purerec.data.vocabulary import Id, Vocabulary
+from purerec.data.vocabulary import Id, Vocabulary, index_of, indices_of
 from purerec.engines.closed_form import ItemWeights
 from purerec.errors import ConfigError, NotFittedError
 from purerec.models.contract import answering, explaining, listing, model_folder, similar
 from purerec.models.contract.answering import TopOptions
-from purerec.models.contract.checks import check_data
 from purerec.models.contract.config import Config, make_config
 from purerec.models.contract.derived import Derived
 from purerec.models.contract.explaining import Explanation, Person
-from purerec.models.contract.fitted_on import FittedOn
+from purerec.models.contract.fitted_on import FittedOn, check_data
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.rules import ListRules, RuleOptions
 from purerec.models.contract.updating import update

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from purerec.data.indices import index_of
-from purerec.data.interactions import Csr
+from purerec.data.vocabulary import index_of
 from purerec.models.contract.answering import checked_k
-from purerec.ranking.ranks import TopK, top_k_of_scores
+from purerec.ranking.ranks import TopK, top_k_of_row
 from purerec.types import F32
 
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ def top_similar(model: Recommender, item_idx: int, k: int) -> TopK:
     item_idx = index_of(item_idx, len(model.items), "item")
     near = similarity(model, item_idx)
     k = max(1, min(checked_k(k), len(near) - 1))
-    itself = Csr(np.array([0, 1], dtype=np.int64), np.array([item_idx], dtype=np.int32), (1, len(near)))
-    return top_k_of_scores(near[None, :], k, excluded=itself, name=model.name)
+    return top_k_of_row(near, k, excluded=item_idx, name=model.name)
 
 
 def similarity(model: Recommender, item_idx: int) -> F32:

@@ -17,9 +17,8 @@ from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engin
 from purerec.engines.pure.spec import Engine, GameSettings, Params, RiskName, ScorerName
 from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
-from purerec.models.contract.chance import chance_penalty
 from purerec.models.contract.config import Config
-from purerec.models.contract.data_defaults import DIM, observed_share, usual_dim
+from purerec.models.contract.data_defaults import DIM, chance_penalty, observed_share, usual_dim
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace

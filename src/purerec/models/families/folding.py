@@ -10,19 +10,161 @@ is minimised as that, with a prior so small that nothing depends on it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from purerec.data.interactions import Csr
+from purerec.engines.foldin import pointwise as kernels
 from purerec.engines.pure.spec import GameSettings, Params
-from purerec.models.contract.foldin import LogisticFolding, Risk
+from purerec.models.contract.foldin import sigmoid
 from purerec.paper.risks import SoftmaxRisk
 from purerec.ranking.scorers import Factors
-from purerec.types import F32, F64, I64
+from purerec.types import F32, F64, I32, I64
 
 _PEOPLE = 256
 """Of training, from whom a search may start"""
 _SMALL_PRIOR = 1e-8
+_SAMPLE = 1024
+"""Items on which the risk is minimised before the exact gradient is asked for"""
+
+
+@dataclass(frozen=True)
+class Risk:
+    """The PU or PN risk of one person, divided by the prior (see `purerec.engines.pure.spec`)."""
+
+    unlabeled: float
+    """Weight of the unlabeled part: 1 / prior (PU), (1 - prior) / prior (PN)"""
+    own: float
+    """Weight of softplus at the person's own items: 0 (PU) or 1 (PN), since softplus(-phi) = softplus(phi) - phi"""
+    regularization: float
+    kappa: Callable[[int], float]
+    """Share of the unlabeled draws, over share of the positives, of a person with this many positives"""
+
+
+class LogisticFolding:
+    """min_e  -mean_{j own} phi_j + own mean_{j own} softplus(phi_j) + unlabeled kappa mean_{i drawn} softplus(phi_i)
+              + regularization (1 + kappa) / 2 |e|^2,       phi_i = (e R).q_i + b_i + b
+
+    Drawn are items that are not the person's own, in expectation: no sampling error of a few draws. R is the relation
+    of the scorers gmf and bilinear; b is a free bias of the person, where users have one. Fakes have no part in it.
+    """
+
+    def __init__(
+        self,
+        items: F32,
+        offset: F32,
+        risk: Risk,
+        *,
+        draw: F64,
+        people: F32,
+        relation: F32 | None = None,
+        free_bias: bool = False,
+    ) -> None:
+        """`draw` (n_items,) is how often items are drawn, in all 1; `people` (n, dim) or, with the bias, (n, dim + 1)
+        are some of training. A search starts at the one who would do best: far from all of them, where the vectors do
+        not make up for the bias of the model, the risk is flat."""
+        self._items, self._risk, self._draw, self._free_bias = items, risk, draw, free_bias
+        self._relation = None if relation is None else np.diag(relation) if relation.ndim == 1 else relation
+        own_space = items if self._relation is None else items @ self._relation.T
+        self._dim = own_space.shape[1]
+        self._table = np.ascontiguousarray(
+            np.column_stack([own_space, np.ones(len(items), np.float32)]) if free_bias else own_space, np.float32
+        )
+        self._offset = np.ascontiguousarray(offset, np.float32)
+        self._people = people.astype(np.float32)
+        self._all = kernels.make_table(self._table, self._offset, draw.astype(np.float32))
+        self._sample = self._all
+        if len(items) > 4 * _SAMPLE:
+            chosen, chance = _sample(self._table, self._offset, draw, people)
+            weight = (draw[chosen] / chance).astype(np.float32)
+            self._sample = kernels.make_table(self._table[chosen], self._offset[chosen], weight)
+        else:
+            chosen, weight = np.arange(len(items)), draw.astype(np.float32)
+        scores = self._people @ self._table[chosen].T + self._offset[chosen]
+        self._their_softplus = np.logaddexp(0, scores) @ weight
+        self._their_squares = np.sum(self._people**2, axis=1)
+
+    def vector(self, history: I32) -> F32:
+        found: F32 = self.solve(history)[: self._dim]
+        return found if self._relation is None else np.asarray(found @ self._relation, dtype=np.float32)
+
+    def solve(self, history: I32) -> F32:
+        """(dim,) or, with the bias, (dim + 1,): the minimum in the users' own space"""
+        own = self._table[history]
+        scale, change = self._weights(history)
+        pull, penalty = own.mean(axis=0, dtype=np.float64), self._penalty(len(history))
+        risks = scale * self._their_softplus - self._people @ pull + 0.5 * penalty[0] * self._their_squares
+        found: F32 = self._people[np.argmin(risks)].copy()
+        kernels.minimise(
+            self._sample,
+            self._all,
+            kernels.Own(own, self._offset[history], change),
+            scale,
+            pull,
+            penalty,
+            found,
+            kernels.make_sums(len(found)),
+        )
+        return found
+
+    def _weights(self, history: I32) -> tuple[float, F32]:
+        """By how much the table's weights are scaled for this person, and how own items differ from that."""
+        free = 1.0 - float(self._draw[history].sum())
+        strength = self._risk.unlabeled * self._risk.kappa(len(history))
+        scale = strength / free if len(history) < len(self._items) and free > 1e-9 else 0.0
+        change = self._risk.own / len(history) - scale * self._draw[history]
+        return scale, change.astype(np.float32)
+
+    def _penalty(self, n: int) -> F64:
+        penalty = np.full(self._table.shape[1], self._risk.regularization * (1 + self._risk.kappa(n)) + 1e-9)
+        if self._free_bias:
+            penalty[-1] = 1e-9
+        return penalty
+
+    def parts(self, history: I32, vector: F32) -> F32 | None:
+        """With the Hessian H of the risk at the vector: H^-1 (1 - D_j + D_j (1 - D_j) e.q_j) q_j / n for the PN
+        risk, H^-1 q_j / n for the PU risk, in which the first two terms are 1 and 0."""
+        e = np.zeros(self._table.shape[1], dtype=np.float32)
+        e[: self._dim] = vector if self._relation is None else np.linalg.lstsq(self._relation.T, vector)[0]
+        sums = self._at(history, e)
+        own = self._table[history].astype(np.float64)
+        d = sigmoid(own @ e + self._offset[history])
+        pull = 1 - self._risk.own * d * (1 - (1 - d) * (own @ e))
+        hessian = np.tril(sums.hessian) + np.tril(sums.hessian, -1).T
+        found = np.linalg.solve(hessian, (own * pull[:, None]).T).T[:, : self._dim] / len(history)
+        return (found if self._relation is None else found @ self._relation).astype(np.float32)
+
+    def _at(self, history: I32, e: F32) -> kernels.Sums:
+        """The derivatives at a vector, with the bias that suits it best, which is written into it."""
+        sums, own = kernels.make_sums(len(e)), self._table[history]
+        scale, change = self._weights(history)
+        pull, penalty = own.mean(axis=0, dtype=np.float64), self._penalty(len(history))
+        terms = kernels.Own(own, self._offset[history], change)
+        given = self._all, terms, scale, pull, penalty, e, sums
+        for _ in range(100 if self._free_bias else 0):
+            kernels.add_up(*given, False)
+            # What holds against the pull of the own items, 1 in all, grows at most like exp(bias): no step is too far
+            step = np.log(max(sums.gradient[-1] + 1, 1e-16))
+            e[-1] -= np.float32(step)
+            if abs(step) < 1e-4:
+                break
+        kernels.add_up(*given, True)
+        return sums
+
+
+def _sample(items: F32, offset: F32, draw: F64, people: F32) -> tuple[I64, F64]:
+    """Some items, half by how often they are drawn and half by how much they matter to people, evenly spaced in the
+    order of the catalogue; and the chance that each had."""
+    liked = sigmoid(people.astype(np.float32) @ items.T + offset).mean(axis=0) * draw
+    chance = _SAMPLE * 0.5 * (draw / draw.sum() + liked / max(liked.sum(), 1e-300))
+    for _ in range(20):  # what is certain anyway leaves its surplus to the others
+        chance = np.minimum(1, chance * (_SAMPLE / chance.sum()))
+    ends = np.cumsum(chance)
+    chosen = np.unique(np.searchsorted(ends, np.arange(0.5, ends[-1])))
+    chosen = chosen[(chosen < len(items)) & (draw[np.minimum(chosen, len(items) - 1)] > 0)]
+    return chosen, chance[chosen]
 
 
 def folding_of(parts: Factors, params: Params, settings: GameSettings, seen: Csr) -> LogisticFolding:

@@ -14,13 +14,12 @@ from pydantic import Field, model_validator
 
 from purerec.data.interactions import Csr
 from purerec.engines.bpr import FactorTables, PairwiseEngine, PairwiseSettings, pack, unpack, vectors
-from purerec.engines.norms import mean_norms
 from purerec.models.contract.iterative import scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorConfig, FactorModel
 from purerec.rng import key64, named_rng
 from purerec.sampling.dynamic import RULES, Negatives
-from purerec.training.history import Measures
+from purerec.training.history import Measures, mean_norms
 from purerec.types import F64, State
 
 Player = Literal["discriminator", "generator"]

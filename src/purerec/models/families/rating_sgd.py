@@ -18,12 +18,11 @@ import numpy as np
 from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
-from purerec.engines.norms import mean_norms
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, store, total
-from purerec.models.contract.checks import need_positives
 from purerec.models.contract.data_defaults import usual_dim
+from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.iterative import with_strangers
 from purerec.models.families.rating_factors import FactorRatingModel, RatingFactorConfig
 from purerec.models.families.ratings import Targets, rating_scale, rating_targets, unlabeled_weight
@@ -32,7 +31,7 @@ from purerec.sampling.draws import Tables, draw_items
 from purerec.sampling.dynamic import BEST, RULES, Negatives, best_of, softmax_of, unit
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.storage import Layout, Part
-from purerec.training.history import Measures
+from purerec.training.history import Measures, mean_norms
 from purerec.types import F32, F64, I32, I64, State
 
 _BLOCK = 128

@@ -33,6 +33,7 @@ from engines.pure.torch.reference import (
 from purerec.engines.pure.spec import Engine, initial_parameters, logit
 from purerec.engines.pure.torch.engine import TorchEngine
 from purerec.errors import ConfigError, DataError, MissingExtraError, StoreError
+from purerec.rng import named_rng
 
 
 def test_rows_follow_sparse_adam_and_untouched_rows_rest() -> None:
@@ -194,7 +195,7 @@ def test_parameters_are_those_of_the_game(scorer: str) -> None:
     settings = settings_of(scorer=scorer, generators="both", conditional=True)
     assert_same(
         dict(sorted(engine_of(settings).parameters().items())),
-        dict(sorted(initial_parameters(N_USERS, N_ITEMS, settings, seed=1).items())),
+        dict(sorted(initial_parameters(N_USERS, N_ITEMS, settings, named_rng(1, "init")).items())),
     )
 
 
@@ -216,7 +217,7 @@ def test_part_of_the_parameters_may_be_given() -> None:
     settings = settings_of(generators="item")
     pretrained = {"user": np.full((N_USERS, 4), 0.5, dtype=np.float32)}
     params = engine_of(settings, params=pretrained).parameters()
-    start = initial_parameters(N_USERS, N_ITEMS, settings, seed=1)
+    start = initial_parameters(N_USERS, N_ITEMS, settings, named_rng(1, "init"))
     assert_same(params, {name: (pretrained | {})[name] if name == "user" else start[name] for name in params})
 
 

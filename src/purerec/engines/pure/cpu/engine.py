@@ -6,18 +6,23 @@ from typing import Any, Literal
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
-from purerec.engines.norms import mean_norms
 from purerec.engines.pure.cpu import epochs as epochs
 from purerec.engines.pure.cpu.choice import Choice
 from purerec.engines.pure.cpu.constraints import RECOLOUR
 from purerec.engines.pure.cpu.discriminator import discriminator_step
 from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch, generators_step
 from purerec.engines.pure.cpu.kernels import Side, Work
-from purerec.engines.pure.cpu.memory import Memory, padded, parameter_shapes
-from purerec.engines.pure.cpu.rules import check_settings, rules_of
-from purerec.engines.pure.cpu.state import COUNTERS, pack_state, stream_keys, unpack_state
+from purerec.engines.pure.cpu.memory import (
+    COUNTERS,
+    STREAMS,
+    Memory,
+    pack_state,
+    padded,
+    parameter_shapes,
+    rules_of,
+    unpack_state,
+)
 from purerec.engines.pure.cpu.team import Team, run_both, two_teams
 from purerec.engines.pure.spec import (
     Batch,
@@ -25,14 +30,17 @@ from purerec.engines.pure.spec import (
     GameSettings,
     Params,
     Stratum,
+    check_batch,
     check_draws,
     initial_parameters,
 )
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError, DataError, DivergedError
 from purerec.jit.counter_rng import splitmix64
+from purerec.rng import key64, named_rng
 from purerec.sampling.unlabeled import UnlabeledSampler, without_full_users
-from purerec.types import F64, I32
+from purerec.training.history import mean_norms
+from purerec.types import F64, U64, State
 
 _UNLABELED = {"per_user": epochs.PER_USER, "global": epochs.GLOBAL, "popularity": epochs.POPULARITY}
 _MORE_STREAMS = np.uint64(0x5DEECE66D5DEECE6)
@@ -60,8 +68,9 @@ class CpuEngine:
         stratum: Stratum | None = None,
         memory: Memory | None = None,
     ) -> None:
-        check_settings(settings, threads)
-        self.settings, self._threads = settings, threads
+        if threads not in (None, 1, 2):
+            raise ConfigError(f"threads must be 1, 2 or None, not {threads}")
+        self.settings, self._threads, self._rules = settings, threads, rules_of(settings)
         n_items, data = source.shape[1], source.positives()
         if settings.softmax is not None:
             data = without_full_users(data)
@@ -81,7 +90,6 @@ class CpuEngine:
         self._pairs = np.empty(tables.indices.size, np.uint64)
         self._keys = stream_keys(seed)
         self._counters = dict.fromkeys(COUNTERS, 0)
-        self._rules = rules_of(settings)
         self._asked = None
         if stratum is not None:
             self._asked = stratum.asked
@@ -94,8 +102,8 @@ class CpuEngine:
                     f"parameter {name} of shape {np.shape(value)} does not fit; there are {self._shapes}"
                 )
         if memory is None:
-            memory = Memory(tables.n_users, n_items, settings)
-            memory.write(0, initial_parameters(tables.n_users, n_items, settings, seed) | (params or {}))
+            memory, rng = Memory(tables.n_users, n_items, settings), named_rng(seed, "init")
+            memory.write(0, initial_parameters(tables.n_users, n_items, settings, rng) | (params or {}))
         self._memory = memory
 
     # --- Epochs
@@ -203,7 +211,7 @@ class CpuEngine:
 
     def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
         """One given step; returns its loss before the update."""
-        self._check_batch(batch)
+        check_batch(batch, (self._memory.n_users, self._memory.n_items), self.settings)
         check_draws(batch, self.settings)
         n_pos, n_unl = batch.pos_user.size, batch.unl_user.size
         n_items, n_users = len(batch.item_noise), len(batch.user_noise)
@@ -235,7 +243,7 @@ class CpuEngine:
     def step_generators(self, batch: Batch, *, learning_rate: float) -> float:
         """One given generator step; returns its loss before the update."""
         self._need_generators()
-        self._check_batch(batch)
+        check_batch(batch, (self._memory.n_users, self._memory.n_items), self.settings)
         n_items, n_users = len(batch.item_noise), len(batch.user_noise)
         n = max(n_items, n_users)
         memory = self._memory
@@ -271,11 +279,11 @@ class CpuEngine:
         views = self._memory.views(0)
         return mean_norms(views) | {"bias": float(views["bias"][0])}
 
-    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+    def state(self) -> State:
         """Parameters by name, `name/m` and `name/v` for Adam's moments, counters and the keys of randomness."""
         return pack_state(self._memory, self._counters, self._keys)
 
-    def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
+    def restore(self, state: State) -> None:
         """Go on from `state`, to the same bits."""
         self._counters, self._keys = unpack_state(state, self._memory)
 
@@ -300,7 +308,7 @@ class CpuEngine:
                 covariance += np.eye(d) * (1e-6 * np.trace(covariance) / d + 1e-12)
                 side.real_factor.reshape(padded(d), -1)[:d, :d] = np.linalg.cholesky(covariance)
 
-    def _epoch_keys(self, number: int) -> npt.NDArray[np.uint64]:
+    def _epoch_keys(self, number: int) -> U64:
         keys = [splitmix64(key, np.uint64(number)) for key in self._keys]
         # Of candidates, of the choice among them, and of users; derived, since a checkpoint has one for each stream.
         more = [splitmix64(keys[epochs.DRAW] ^ _MORE_STREAMS, np.uint64(n)) for n in range(3)]
@@ -310,24 +318,10 @@ class CpuEngine:
         if self.settings.generators == "none":
             raise ConfigError("there is no generator to train; set generators to 'item', 'user' or 'both'")
 
-    def _check_batch(self, batch: Batch) -> None:
-        for kind, n in (("user", self._memory.n_users), ("item", self._memory.n_items)):
-            for part in ("pos", "unl"):
-                index: I32 = getattr(batch, f"{part}_{kind}")
-                if index.size and (index.min() < 0 or index.max() >= n):
-                    raise DataError(f"{part}_{kind} of the batch must lie in range({n})")
-        if batch.pos_user.shape != batch.pos_item.shape or batch.unl_user.shape != batch.unl_item.shape:
-            raise DataError("the batch must have as many users as items")
-        for name, noise in (("item", batch.item_noise), ("user", batch.user_noise)):
-            if not len(noise):
-                continue
-            if name not in self._memory.sides:
-                raise ConfigError(f"the batch has {name}_noise, but there is no {name} generator")
-            dim = self._memory.sides[name].dim
-            if noise.shape != (len(noise), dim) or len(noise) > batch.unl_user.size:
-                raise DataError(
-                    f"{name}_noise has shape {noise.shape}; at most {batch.unl_user.size} rows of {dim} fit"
-                )
+
+def stream_keys(seed: int) -> U64:
+    """(4,) a key for each of the streams of randomness of a fit."""
+    return np.array([key64(seed, f"cpu {name}") for name in STREAMS])
 
 
 def _cores() -> int:
@@ -336,7 +330,7 @@ def _cores() -> int:
     return int(config.NUMBA_NUM_THREADS)
 
 
-def stats_of(sums: npt.NDArray[np.float64]) -> EpochStats:
+def stats_of(sums: F64) -> EpochStats:
     def mean(total: int, count: int) -> float:
         return float(sums[total] / sums[count]) if sums[count] else float("nan")
 

@@ -1,10 +1,12 @@
-"""How the cpu engine's parameters and scratch lie in memory, and the way in and out of the padding.
+"""What the kernels of the cpu engine work on: settings, parameters and scratch, and the way in and out of these.
 
-Rows are padded with zeros to multiples of `LANES`; zeros stay zeros, since every gradient of theirs is one.
+Rows are padded with zeros to multiples of `LANES`; zeros stay zeros, since every gradient of theirs is one. The state
+of an engine is its parameters, Adam's moments, counters and the keys of randomness, as named arrays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,18 @@ import numpy.typing as npt
 
 from purerec.engines.pure.cpu.choice import BLOCK, Choice
 from purerec.engines.pure.cpu.constraints import NO_CONSTRAINT, NORM, RECOLOUR
-from purerec.engines.pure.cpu.kernels import Model, Side, Work
+from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, MF, Model, Rules, Side, Work
 from purerec.engines.pure.spec import GameSettings, Params
+from purerec.errors import ConfigError, StoreError
 from purerec.jit.simd import LANES
 from purerec.sampling.dynamic import RULES
-from purerec.types import F32
+from purerec.types import F32, U64, State
 
+COUNTERS = ("steps", "generator_steps", "epochs", "generator_epochs")
+STREAMS = ("shuffle", "draw", "item noise", "user noise")
+"""Of randomness; each has a key in the state"""
+_PARTS = ("", "/m", "/v")
+_SCORERS = {"mf": MF, "gmf": GMF, "bilinear": BILINEAR, "fm": FM}
 _CONSTRAINTS = {"none": NO_CONSTRAINT, "norm": NORM, "recolour": RECOLOUR}
 
 
@@ -47,6 +55,32 @@ def parameter_shapes(n_users: int, n_items: int, s: GameSettings) -> dict[str, t
             shapes |= {f"{name}_gen.w1": (s.hidden, n_in), f"{name}_gen.b1": (s.hidden,)}
             shapes |= {f"{name}_gen.w2": (d, s.hidden), f"{name}_gen.b2": (d,)}
     return shapes
+
+
+def rules_of(s: GameSettings) -> Rules:
+    """The settings, as kernels want them."""
+    if s.scorer not in _SCORERS:
+        fact = f"the cpu engine has no scorer {s.scorer!r}"
+        raise ConfigError(fact, "use engine='torch'", command="use --set engine=torch")
+    own, unlabeled, is_clamped, temperature = s.observed, 0.0, False, s.temperature
+    if s.softmax is None:
+        own, unlabeled, is_clamped = s.logistic.own, s.logistic.unlabeled, s.logistic.is_clamped
+        temperature = 0.0
+    return Rules(
+        u_dim=padded(s.dim),
+        i_dim=padded(s.dim_i),
+        scorer=_SCORERS[s.scorer],
+        temperature=float(temperature),
+        own=float(own),
+        unlabeled=float(unlabeled),
+        is_clamped=is_clamped,
+        fake=float(s.fake_weight / s.prior),
+        train_bias=s.learns_bias,
+        regularization=float(s.regularization),
+        beta1=float(s.beta1),
+        beta2=float(s.beta2),
+        epsilon=float(s.epsilon),
+    )
 
 
 class Memory:
@@ -256,3 +290,29 @@ def _fake_scratch(n: int, width: int, hidden: int) -> dict[str, Any]:
     """The arrays of a `Side` that grow with the number of fakes."""
     sizes = dict.fromkeys(("noise", "raw", "fakes", "pull"), width) | {"first": hidden, "phi": 1, "sigma": 1}
     return {name: zeros(n * size + LANES) for name, size in sizes.items()} | {"scale": zeros(n)}
+
+
+def pack_state(memory: Memory, counters: Mapping[str, int], keys: U64) -> State:
+    """Parameters by name, `name/m` and `name/v` for the moments, counters and keys, as copies."""
+    state: State = {"keys": keys.copy()}
+    for part, suffix in enumerate(_PARTS):
+        state |= {f"{name}{suffix}": value for name, value in memory.read(part).items()}
+    return state | {f"counter/{name}": np.array(counters[name], np.int64) for name in COUNTERS}
+
+
+def unpack_state(state: State, memory: Memory) -> tuple[dict[str, int], U64]:
+    """Write a state into memory; its counters and keys."""
+    shapes = parameter_shapes(memory.n_users, memory.n_items, memory.settings)
+    expected = {f"{name}{suffix}": shape for name, shape in shapes.items() for suffix in _PARTS}
+    expected |= {f"counter/{name}": () for name in COUNTERS} | {"keys": (len(STREAMS),)}
+    for name, shape in expected.items():
+        if name not in state:
+            raise StoreError(f"the engine's state has no {name!r}; it was written with other settings")
+        if np.shape(state[name]) != shape:
+            raise StoreError(f"{name} has shape {np.shape(state[name])} in the state, but {shape} is needed")
+    if odd := set(state) - set(expected):
+        raise StoreError(f"the engine's state holds {min(odd)!r}, which these settings do not have")
+    for part, suffix in enumerate(_PARTS):
+        memory.write(part, {name: np.asarray(state[f"{name}{suffix}"], np.float32) for name in shapes})
+    counters = {name: int(np.asarray(state[f"counter/{name}"], np.int64)) for name in COUNTERS}
+    return counters, np.array(state["keys"], np.uint64)

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines.norms import mean_norms
 from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, check_draws, initial_parameters
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError, MissingExtraError, StoreError
 from purerec.rng import named_rng
 from purerec.sampling.unlabeled import without_full_users
+from purerec.training.history import mean_norms
 from purerec.types import F32, I32
 
 try:
@@ -108,7 +108,7 @@ class TorchEngine:
         own = "scorer." if scorer_module is None else ""
         self._named = {name.removeprefix(own): p for name, p in self.discriminator.named_parameters()}
         self._named |= dict(self.generators.named_parameters())
-        self._load(self._initial_parameters() | (params or {}))
+        self._load(self._initial_parameters(named_rng(seed, "init"), named_rng(seed, "init-mlp")) | (params or {}))
         if scorer_module is not None:
             self._check_scorer()
 
@@ -266,16 +266,15 @@ class TorchEngine:
 
     # --- Set-up
 
-    def _initial_parameters(self) -> Params:
+    def _initial_parameters(self, rng: np.random.Generator, mlp_rng: np.random.Generator) -> Params:
         """`spec.initial_parameters`, and beyond it lecun-uniform for `mlp`, and a module's own start."""
-        start = initial_parameters(len(self._named["user"]), len(self._named["item"]), self.settings, self.seed)
-        rng = named_rng(self.seed, "init-mlp")
+        start = initial_parameters(len(self._named["user"]), len(self._named["item"]), self.settings, rng)
         for name, p in self._named.items():
             if name.startswith("scorer."):
                 start[name] = _array(p)
             elif name.startswith("mlp."):
                 limit = math.sqrt(3 / p.shape[1]) if p.ndim == 2 else 0.0
-                start[name] = rng.uniform(-limit, limit, p.shape).astype(np.float32)
+                start[name] = mlp_rng.uniform(-limit, limit, p.shape).astype(np.float32)
         return start
 
     def _load(self, params: Params) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from purerec.data.interactions import Csr
 from purerec.models.contract import chance
-from purerec.models.contract.chance import chance_level, chance_penalty
+from purerec.models.contract.data_defaults import chance_level, chance_penalty
 from purerec.rng import named_rng
 
 
