@@ -3,7 +3,7 @@
     contents, sniffing                   the text of a file; its delimiter, header and columns
     delimited, adjacency                 its rows, or its lists of items per user
     readers, validation                  files and tables read; their values checked
-    vocabulary, interactions, indices    ids and their indices; the log; checks of indices from outside
+    vocabulary, interactions             ids and their indices; the log
     pairs                                pairs sorted by user and item, repeated ones found
     sharing                              several logs with the same ids
     datasets, catalog, locate, download  data sets by name; where their files are; how they are fetched
