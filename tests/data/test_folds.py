@@ -82,8 +82,8 @@ def test_thinned_keeps_so_many_positives_of_everybody():
     data = pr.Interactions.from_columns(
         rng.integers(0, 30, 800), rng.integers(0, 300, 800), rating=rng.integers(1, 6, 800), positive_rating=4
     ).deduplicate()
-    found = thinned(data, 5)
+    found = thinned(data, 5, np.random.default_rng(0))
     assert found.is_positive.all()
     assert pairs(found) <= pairs(data)
     np.testing.assert_array_equal(found.positives.counts, np.minimum(data.positives.counts, 5))
-    assert pairs(found) != pairs(thinned(data, 5, seed=1))
+    assert pairs(found) != pairs(thinned(data, 5, np.random.default_rng(1)))

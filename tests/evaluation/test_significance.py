@@ -58,15 +58,18 @@ def test_holm_known_answers() -> None:
 
 
 def test_bootstrap_interval() -> None:
+    def interval(values: np.ndarray, seed: int = 0, samples: int = 2000) -> tuple[float, float]:
+        return bootstrap_interval(values, np.random.default_rng(seed), samples=samples)
+
     values = np.random.default_rng(1).normal(0.3, 1, 2000)
-    low, high = bootstrap_interval(values, samples=4000)
+    low, high = interval(values, samples=4000)
     half = 1.96 * values.std() / np.sqrt(2000)
     assert low == pytest.approx(values.mean() - half, abs=0.005)
     assert high == pytest.approx(values.mean() + half, abs=0.005)
-    assert bootstrap_interval(values) == bootstrap_interval(values)
-    assert bootstrap_interval(values) != bootstrap_interval(values, seed=1)
-    assert bootstrap_interval(np.full(5, 0.25)) == (0.25, 0.25)
-    assert bootstrap_interval(np.zeros(0)) == (0.0, 0.0)
+    assert interval(values) == interval(values)
+    assert interval(values) != interval(values, seed=1)
+    assert interval(np.full(5, 0.25)) == (0.25, 0.25)
+    assert interval(np.zeros(0)) == (0.0, 0.0)
 
 
 def test_compare() -> None:

@@ -183,7 +183,7 @@ def test_a_new_person_gets_the_minimum_of_the_same_risk():
         s = items @ e + bias
         return softplus(s[others][None, :] - s[liked][:, None]).mean() + 0.1 * e @ e
 
-    found = PairwiseFolding(items, bias, 0.2).vector(liked)
+    found = PairwiseFolding(items, bias, 0.2, np.random.default_rng(0)).vector(liked)
     np.testing.assert_allclose(slopes(risk, found.astype(float)), 0, atol=1e-4)
 
 

@@ -45,7 +45,7 @@ def objective(x, user, item, config):
 @pytest.mark.parametrize("nu", [0.0, 1.0])
 def test_an_epoch_solves_for_users_then_for_items(dim, nu):
     data, config = log(), IALSConfig(dim=dim, alpha=0.3, regularization=0.1, nu=nu)
-    fitting, x = Alternation(config, data.positives, seed=1), dense(data)
+    fitting, x = Alternation(config, data.positives, np.random.default_rng(1)), dense(data)
     start = fitting.item[:, :dim].astype(np.float64)
     record = fitting.epoch(0)
     user = solved(x, start, config)
@@ -109,7 +109,9 @@ def test_agrees_with_implicit():
     need("implicit")
     data, alpha, regularization, dim = log(seed=4), 0.25, 0.5, 4
     fitting = Alternation(
-        IALSConfig(dim=dim, alpha=alpha, regularization=regularization, nu=0), data.positives, seed=0
+        IALSConfig(dim=dim, alpha=alpha, regularization=regularization, nu=0),
+        data.positives,
+        np.random.default_rng(0),
     )
     scale = np.sqrt(1 + alpha)
     with warnings.catch_warnings():

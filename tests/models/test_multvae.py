@@ -80,7 +80,7 @@ def test_a_few_items_that_stand_for_all_have_the_same_sum_under_the_softmax_in_t
     rng = np.random.default_rng(0)
     rows = scipy.sparse.csr_array((rng.random((20, 2000)) < 0.01).astype(np.float32))
     settings = MultVAESettings(8, 2, 0.0, 1000, 20, 0.0)
-    engine = MultVAEEngine(rows, settings, seed=1)
+    engine = MultVAEEngine(rows, settings, np.random.default_rng(1))
     noise = torch.zeros(20, 2)
 
     def loss(most):

@@ -36,7 +36,11 @@ def fitting_of(data, target, **settings):
     if target == "binary":
         background = unlabeled_weight(data.positives.counts, data.n_items, 3.0)
     config = NMFConfig(target=target, unlabeled_ratio=3.0, **settings)
-    return Multiplication(config, csr_array(goal.astype(np.float32)), background, 0), goal, weight
+    return (
+        Multiplication(config, csr_array(goal.astype(np.float32)), background, np.random.default_rng(0)),
+        goal,
+        weight,
+    )
 
 
 @pytest.mark.parametrize("target", ["binary", "rating"])

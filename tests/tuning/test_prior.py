@@ -19,7 +19,7 @@ def test_by_the_true_relevance_it_is_found():
         users=400, items=300, prior=0.1, exposure=0.0, activity=0.0, affinity=20.0, interactions=4800, seed=0
     )
     parts = pr.split(world.observed, "ratio", test=0.2, valid=False)
-    found = prior_by(Truth(world), parts)
+    found = prior_by(Truth(world), parts, np.random.default_rng(0))
     assert found.value == pytest.approx(0.1, rel=0.15)
     assert found.observed == pytest.approx(4800 / 120_000, rel=0.1)
     assert found.label_frequency == pytest.approx(found.observed / found.value)

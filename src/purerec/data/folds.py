@@ -56,10 +56,9 @@ def folds(train: Interactions, made: Made, n: int, *, seed: int = 0) -> list[Spl
     return found
 
 
-def thinned(log: Interactions, most: int, *, seed: int = 0) -> Interactions:
+def thinned(log: Interactions, most: int, rng: np.random.Generator) -> Interactions:
     """At most this many random positives of each user, and nothing else: what sparser data would look like."""
-    rows = np.flatnonzero(log.is_positive)
-    rows = named_rng(seed, "thinned").permutation(rows)
+    rows = rng.permutation(np.flatnonzero(log.is_positive))
     rows = rows[np.argsort(log.user_idx[rows], kind="stable")]
     user = log.user_idx[rows]
     place = np.arange(len(rows)) - np.searchsorted(user, user)

@@ -11,7 +11,6 @@ import scipy.sparse
 
 from purerec.engines.columns import Columns, choose_columns
 from purerec.errors import MissingExtraError
-from purerec.rng import named_rng
 from purerec.types import Array
 
 try:
@@ -62,14 +61,14 @@ class Vectors(NamedTuple):
 
 
 class CFGANEngine:
-    """Trains on the rows of a 0/1 matrix (n_rows, n_columns); every random draw depends on (seed, epoch) alone."""
+    """Trains on the rows of a 0/1 matrix (n_rows, n_columns)."""
 
-    def __init__(self, matrix: scipy.sparse.csr_array, settings: CFGANSettings, *, seed: int) -> None:
-        self.matrix, self.settings, self.seed = matrix, settings, seed
+    def __init__(self, matrix: scipy.sparse.csr_array, settings: CFGANSettings, rng: np.random.Generator) -> None:
+        self.matrix, self.settings = matrix, settings
         self._filled = np.flatnonzero(np.diff(matrix.indptr))
         """Rows without a single entry teach nothing."""
         n, s = matrix.shape[1], settings
-        draws = torch.Generator().manual_seed(int(named_rng(seed, "init").integers(2**63)))
+        draws = torch.Generator().manual_seed(int(rng.integers(2**63)))
 
         def uniform(*shape: int, inputs: int) -> Tensor:
             return torch.empty(shape).uniform_(-(inputs**-0.5), inputs**-0.5, generator=draws)
@@ -97,10 +96,9 @@ class CFGANEngine:
 
     # ------------------------------------------------------------------ training
 
-    def epoch(self, number: int, rate_factor: float = 1.0) -> tuple[float, float]:
-        """Train epoch `number`; the mean losses of the discriminator and of the generator."""
+    def epoch(self, rng: np.random.Generator, rate_factor: float = 1.0) -> tuple[float, float]:
+        """One epoch with these draws; the mean losses of the discriminator and of the generator."""
         s = self.settings
-        rng = named_rng(self.seed, f"cfgan {number}")
         draws = torch.Generator().manual_seed(int(rng.integers(2**63)))
         players = (
             (self.discriminator, self.discriminator_loss, s.discriminator_passes, s.discriminator_rate),

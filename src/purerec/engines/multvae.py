@@ -10,7 +10,6 @@ import scipy.sparse
 
 from purerec.engines.columns import Columns, choose_columns
 from purerec.errors import MissingExtraError
-from purerec.rng import named_rng
 from purerec.types import Array
 
 try:
@@ -53,10 +52,10 @@ class People(NamedTuple):
 
 
 class MultVAEEngine:
-    """Trains on the rows of a 0/1 matrix (n_users, n_items); every random draw depends on (seed, epoch) alone."""
+    """Trains on the rows of a 0/1 matrix (n_users, n_items)."""
 
-    def __init__(self, matrix: scipy.sparse.csr_array, settings: MultVAESettings, *, seed: int) -> None:
-        self.matrix, self.settings, self.seed = matrix, settings, seed
+    def __init__(self, matrix: scipy.sparse.csr_array, settings: MultVAESettings, rng: np.random.Generator) -> None:
+        self.matrix, self.settings = matrix, settings
         self._filled = np.flatnonzero(np.diff(matrix.indptr))
         """People without a single item teach nothing."""
         n, s = matrix.shape[1], settings
@@ -71,7 +70,7 @@ class MultVAEEngine:
             "out_bias": (n,),
         }
         weights = {name: torch.zeros(shape) for name, shape in shapes.items()}
-        draws = torch.Generator().manual_seed(int(named_rng(seed, "init").integers(2**63)))
+        draws = torch.Generator().manual_seed(int(rng.integers(2**63)))
         for name, weight in weights.items():
             if name.endswith("_weight"):
                 nn.init.xavier_normal_(weight, generator=draws)
@@ -82,10 +81,9 @@ class MultVAEEngine:
 
     # ------------------------------------------------------------------ training
 
-    def epoch(self, number: int, *, learning_rate: float, beta: float) -> float:
-        """Train epoch `number`; the mean loss."""
+    def epoch(self, rng: np.random.Generator, *, learning_rate: float, beta: float) -> float:
+        """One epoch with these draws; the mean loss."""
         s = self.settings
-        rng = named_rng(self.seed, f"multvae {number}")
         order = rng.permutation(self._filled)
         size = min(s.batch_size, max(1, len(order) // 5))
         losses = []

@@ -80,7 +80,8 @@ def compare(
             rows.append(Row(name, mean, spread, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, "baseline"))
             continue
         difference = float(differences[name].mean())
-        low, high = bootstrap_interval(differences[name], confidence=confidence, samples=samples, seed=seed)
+        rng = named_rng(seed, "bootstrap")
+        low, high = bootstrap_interval(differences[name], rng, confidence=confidence, samples=samples)
         verdict: Verdict = "no difference"
         if corrected[name] < 1 - confidence:
             verdict = "better" if difference > 0 else "worse"
@@ -130,14 +131,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def bootstrap_interval(
-    values: F64, *, confidence: float = 0.95, samples: int = 2000, seed: int = 0
+    values: F64, rng: np.random.Generator, *, confidence: float = 0.95, samples: int = 2000
 ) -> tuple[float, float]:
     """Percentile interval of the mean: users are drawn with replacement, `samples` times."""
     n = len(values)
     if n == 0 or not np.ptp(values):
         value = float(values[0]) if n else 0.0
         return value, value
-    rng = named_rng(seed, "bootstrap")
     batch = max(1, _BATCH // n)
     means = [
         values[rng.integers(0, n, size=(min(batch, samples - done), n), dtype=np.int32)].mean(axis=1)

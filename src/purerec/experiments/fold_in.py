@@ -30,9 +30,10 @@ from purerec.types import F32, I64
 _LEAST = 5
 
 
-def hold_out(data: Interactions, share: float, given: float, seed: int) -> tuple[Interactions, Interactions, Split]:
+def hold_out(
+    data: Interactions, share: float, given: float, rng: np.random.Generator
+) -> tuple[Interactions, Interactions, Split]:
     """Everybody else; everybody else and what is given of some people; and that with what is hidden of them."""
-    rng = named_rng(seed, "split")
     counts = data.positives.counts
     able = np.flatnonzero(counts >= _LEAST)
     held = np.zeros(data.n_users, dtype=np.bool_)
@@ -79,7 +80,7 @@ def folding_quality(spec: FoldingSpec, seeds: int, tell: Callable[[str], None]) 
         data = catalog.load(name).deduplicate()
         found: dict[str, dict[str, list[Evaluation]]] = {}
         for seed in range(seeds):
-            others, both, parts = hold_out(data, spec.held_out, spec.given, seed)
+            others, both, parts = hold_out(data, spec.held_out, spec.given, named_rng(seed, "split"))
             for model in spec.models:
                 ways = found.setdefault(model, {"trained": [], "folded": []})
                 ways["trained"].append(evaluate(make_model(model).fit(both, seed=seed), parts, seed=seed))

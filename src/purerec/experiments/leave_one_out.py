@@ -87,7 +87,7 @@ def _log(log: LogSpec) -> Interactions:
         some = named_rng(0, "people").choice(everybody, min(log.people, len(everybody)), replace=False)
         data = data.subset(np.isin(data.user_idx, some)).compact()
     if log.positives_each is not None:
-        data = thinned(data, log.positives_each)
+        data = thinned(data, log.positives_each, named_rng(0, "thinned"))
     return replace(data, name=f"{log.name} train")
 
 

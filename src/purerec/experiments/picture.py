@@ -18,6 +18,7 @@ from purerec.evaluation.significance import bootstrap_interval
 from purerec.experiments.advice import costs_and_tests, doubts
 from purerec.output import page, palette, svg
 from purerec.output.charts import Axis, Chart, Spot, scatter
+from purerec.rng import named_rng
 
 if TYPE_CHECKING:
     from purerec.experiments.results import Comparison
@@ -75,7 +76,9 @@ def picture(found: Comparison, metric: str | None = None) -> Picture:
     spots = []
     for name, results in found.results.items():
         values = [r.evaluation.per_user[shown] for r in results if shown in r.evaluation.per_user]
-        low, high = bootstrap_interval(np.mean(values, axis=0)) if values else (None, None)
+        low, high = None, None
+        if values:
+            low, high = bootstrap_interval(np.mean(values, axis=0), named_rng(0, "bootstrap"))
         seconds = max(_SHORTEST, found.fit_seconds(name))
         spots.append(Spot(name, seconds, found.mean(name, shown), low=low, high=high))
     return Picture(

@@ -15,6 +15,7 @@ from purerec.experiments.cells.cell import Cell, CellStore
 from purerec.experiments.cells.work import Watch, Worklist, unwatched
 from purerec.experiments.plans import plan_of
 from purerec.experiments.specs import ValidationSpec
+from purerec.rng import named_rng
 
 
 def on_validation_splits(
@@ -24,7 +25,7 @@ def on_validation_splits(
     plans = [plan_of(line, spec) for line in spec.models]
     log = replace(parts.full_train, name=f"{spec.data} train")
     if spec.positives_each is not None:
-        log = thinned(log, spec.positives_each)
+        log = thinned(log, spec.positives_each, named_rng(0, "thinned"))
     folds = [split(log, "ratio", test=0.2, valid=False, seed=seed) for seed in range(seeds)]
     metrics = tuple(spec.metrics or default_metrics(spec.data))
     cells = {

@@ -33,6 +33,7 @@ from purerec.models.contract.foldin import Folding, PairwiseFolding, tanh_ratio
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
+from purerec.rng import named_rng
 from purerec.storage import Layout, Part
 from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
@@ -162,7 +163,7 @@ class CFGAN(EpochModel):
         n = self._params
         if self.config.based == "user":
             return NetworkFolding(n["in_weight"], n["in_bias"])
-        return PairwiseFolding(n["hidden"], None, _FOLD_REGULARIZATION)
+        return PairwiseFolding(n["hidden"], None, _FOLD_REGULARIZATION, named_rng(0, "folding"))
 
 
 class NetworkFolding:
@@ -191,11 +192,12 @@ class CFGANGame:
         if model.config.based == "item":
             matrix = matrix.T.tocsr()
         self.config = model.config
-        self.engine = CFGANEngine(matrix, model._settings(), seed=seed)
+        self.seed = seed
+        self.engine = CFGANEngine(matrix, model._settings(), named_rng(seed, "init"))
 
     def epoch(self, number: int) -> Measures:
         factor = scheduled(self.config.schedule, 1.0, number, self.config.epochs)
-        d_loss, g_loss = self.engine.epoch(number, factor)
+        d_loss, g_loss = self.engine.epoch(named_rng(self.seed, f"cfgan {number}"), factor)
         return {
             "phase": "game",
             "loss": g_loss,

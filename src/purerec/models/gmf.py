@@ -14,7 +14,6 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from purerec.engines.pure.spec import RiskName
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
 
 
@@ -32,6 +31,3 @@ class GMF(DiscriminatorModel):
     name: ClassVar[str] = "gmf"
     config_class = GMFConfig
     config: GMFConfig
-
-    def _risk(self) -> RiskName:
-        return "pn"

@@ -92,7 +92,7 @@ class IALS(EpochModel):
     config: IALSConfig
 
     def _fitting(self, train: Interactions, seed: int) -> Alternation:
-        return Alternation(self.config, need_positives(train), seed)
+        return Alternation(self.config, need_positives(train), named_rng(seed, "init"))
 
     def _remedy(self) -> str:
         return "raise regularization"
@@ -113,7 +113,7 @@ class IALS(EpochModel):
 class Alternation:
     """One fit of iALS, as `training` wants it. Vectors are padded with zeros to whole vectors of the processor."""
 
-    def __init__(self, config: IALSConfig, positives: Csr, seed: int) -> None:
+    def __init__(self, config: IALSConfig, positives: Csr, rng: np.random.Generator) -> None:
         n_users, n_items = positives.shape
         self.config = config
         self.dim = config.dim if config.dim is not None else _usual_dim(n_users)
@@ -133,7 +133,7 @@ class Alternation:
         width = -(-self.dim // LANES) * LANES
         self.user = np.zeros((n_users, width), dtype=np.float32)
         self.item = np.zeros((n_items, width), dtype=np.float32)
-        rng, std = named_rng(seed, "init"), config.init_std / np.sqrt(self.dim)
+        std = config.init_std / np.sqrt(self.dim)
         for vectors in (self.user, self.item):
             vectors[:, : self.dim] = std * rng.standard_normal((len(vectors), self.dim), dtype=np.float32)
 

@@ -28,6 +28,7 @@ from purerec.models.contract.foldin import Folding, tanh_ratio
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
+from purerec.rng import named_rng
 from purerec.storage import Layout, Part
 from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
@@ -164,15 +165,15 @@ class MultVAEFitting:
             config.batch_size,
             config.regularization,
         )
-        self.config = config
-        self.engine = MultVAEEngine(matrix, settings, seed=seed)
+        self.config, self.seed = config, seed
+        self.engine = MultVAEEngine(matrix, settings, named_rng(seed, "init"))
 
     def epoch(self, number: int) -> Measures:
         c = self.config
         rising = c.anneal * c.epochs
         beta = c.beta * min(1.0, number / rising) if rising else c.beta
         rate = scheduled(c.schedule, c.learning_rate, number, c.epochs)
-        loss = self.engine.epoch(number, learning_rate=rate, beta=beta)
+        loss = self.engine.epoch(named_rng(self.seed, f"multvae {number}"), learning_rate=rate, beta=beta)
         return {"phase": "autoencoder", "loss": loss, "beta": beta, "learning_rate": rate}
 
     def parameters(self) -> State:

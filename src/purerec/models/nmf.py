@@ -82,7 +82,7 @@ class NMF(FactorRatingModel):
         else:
             known = need_positives(train).to_scipy()
             weight = unlabeled_weight(train.positives.counts, train.n_items, self.config.unlabeled_ratio)
-        return Multiplication(self.config, known, weight, seed)
+        return Multiplication(self.config, known, weight, named_rng(seed, "init"))
 
     def _penalty(self, n: float) -> float:
         return self.config.regularization * n
@@ -91,7 +91,7 @@ class NMF(FactorRatingModel):
 class Multiplication:
     """One fit of NMF, as `training` wants it. Vectors are padded with zeros to whole vectors of the processor."""
 
-    def __init__(self, config: NMFConfig, known: Any, weight: F64, seed: int) -> None:
+    def __init__(self, config: NMFConfig, known: Any, weight: F64, rng: np.random.Generator) -> None:
         """`known` (n_users, n_items) is sparse; a pair that is not in it is 0, with a weight for each user."""
         n_users, n_items = known.shape
         self.config, self.regularization = config, np.float32(config.regularization)
@@ -106,7 +106,6 @@ class Multiplication:
         self.mean = float(known.data.sum(dtype=np.float64) / of_user.sum())
         # Uniform from zero up to where the mean of all dot products is that of the targets.
         width, high = -(-self.dim // LANES) * LANES, np.float32(2 * np.sqrt(self.mean / self.dim))
-        rng = named_rng(seed, "init")
         self.vectors: State = {}
         for name, pairs in self.pairs.items():
             vectors = np.zeros((len(pairs), width), dtype=np.float32)

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from purerec.data.interactions import Csr
-from purerec.engines.pure.spec import RiskName
+from purerec.engines.pure.spec import GameSettings
 from purerec.models.contract.data_defaults import observed_share, shrinking
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
@@ -102,42 +103,31 @@ class PUGMF(DiscriminatorModel):
     def _upgraded(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"stratified": False, **settings}
 
-    def _dim(self, positives: Csr) -> int:
-        """Without the stratum, more than 16 dimensions gain nothing."""
-        usual = super()._dim(positives)
-        return usual if self.config.stratified or self.config.dim is not None else min(16, usual)
+    def _settings(self, positives: Csr) -> GameSettings:
+        """Without the stratum as in the paper, to the letter where settings are given."""
+        config, n, settings = self.config, len(positives), super()._settings(positives)
+        settings = replace(
+            settings,
+            risk="softmax" if config.prior == PER_USER else "nnpu" if config.non_negative else "pu",
+            prior=usual_prior(positives) if config.prior is None else settings.prior,
+            temperature=config.temperature,
+        )
+        if config.stratified:
+            settings = replace(settings, observed=observed_share(positives))
+        else:
+            dim = min(16, settings.dim) if config.dim is None else config.dim  # more gain nothing
+            settings = replace(settings, dim=dim, batch_size=config.batch_size)
+            if config.regularization is None:
+                # Nothing else holds the linear positive term back; with few dimensions the narrowness itself does.
+                share = 1 - math.exp(-max(0, dim - 5) / 16)
+                settings = replace(settings, regularization=shrinking(0.65 + 0.27 * share, positives))
+        return replace(settings, unlabeled_per_epoch=self._unlabeled_per_epoch(n, settings))
 
-    def _risk(self) -> RiskName:
-        if self.config.prior == PER_USER:
-            return "softmax"
-        return "nnpu" if self.config.non_negative else "pu"
-
-    def _prior(self, positives: Csr) -> float:
-        """With a prior per user, the observed share: only fakes are weighed by it."""
-        return usual_prior(positives) if self.config.prior is None else super()._prior(positives)
-
-    def _temperature(self) -> float:
-        return self.config.temperature
-
-    def _observed(self, positives: Csr) -> float:
-        return observed_share(positives) if self.config.stratified else 0.0
-
-    def _batch_size(self, positives: Csr) -> int:
-        """Without the stratum as given: the paper's form is to the letter."""
-        return super()._batch_size(positives) if self.config.stratified else self.config.batch_size
-
-    def _unlabeled_per_epoch(self, positives: Csr) -> int:
+    def _unlabeled_per_epoch(self, n: int, settings: GameSettings) -> int:
         """C per positive; without the stratum, as many as the bound of the paper asks for."""
         if self.config.prior == PER_USER:  # as many for each batch, so that no positive of a full one has none
-            batch_size = min(self._batch_size(positives), len(positives))
-            return math.ceil(self.config.unlabeled_ratio * batch_size) * math.ceil(len(positives) / batch_size)
+            batch_size = min(settings.batch_size, n)
+            return math.ceil(self.config.unlabeled_ratio * batch_size) * math.ceil(n / batch_size)
         if self.config.stratified:
-            return super()._unlabeled_per_epoch(positives)
-        return unlabeled_needed(len(positives), self._prior(positives), self.config.unlabeled_ratio)
-
-    def _regularization(self, positives: Csr) -> float:
-        if self.config.stratified or self.config.regularization is not None:
-            return super()._regularization(positives)
-        # Nothing else holds the linear positive term back; with few dimensions the narrowness itself does.
-        share = 1 - math.exp(-max(0, self._dim(positives) - 5) / 16)
-        return shrinking(0.65 + 0.27 * share, positives)
+            return settings.unlabeled_per_epoch
+        return unlabeled_needed(n, settings.prior, self.config.unlabeled_ratio)

@@ -25,6 +25,7 @@ from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
 from purerec.evaluation.significance import bootstrap_interval, paired_t_test
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
+from purerec.rng import named_rng
 from purerec.training.history import Record
 from purerec.training.run import Run
 
@@ -143,7 +144,7 @@ class Task:
             values.append(_per_user(runs, self.metric, self.train.n_users))
         judged = np.isfinite(values[0])
         base, found = values[0][judged], values[1][judged]
-        low, high = bootstrap_interval(found - base)
+        low, high = bootstrap_interval(found - base, named_rng(0, "bootstrap"))
         means = float(base.mean()), float(found.mean())
         return Check(self.n_fresh, *means, means[1] - means[0], low, high, paired_t_test(found, base)[1])
 

@@ -61,16 +61,18 @@ def estimate_prior(
     if method == "elkan_noto" and not isinstance(chosen, GMF):
         raise ConfigError(f"elkan_noto reads scores as probabilities, which those of {chosen.name} are not; use GMF")
     parts = split(data, "ratio", test=0.2, valid=False, seed=seed)
-    return prior_by(chosen.fit(parts.train, seed=seed), parts, method=method, seed=seed)
+    return prior_by(chosen.fit(parts.train, seed=seed), parts, named_rng(seed, "prior"), method=method)
 
 
-def prior_by(scores: _Scores, parts: Split, *, method: Estimator = "best_bin", seed: int = 0) -> PriorEstimate:
+def prior_by(
+    scores: _Scores, parts: Split, rng: np.random.Generator, *, method: Estimator = "best_bin"
+) -> PriorEstimate:
     """The same, by given scores, of something that has not seen the positives of the test part."""
     train, held_out = parts.train.positives, parts.test.positives
     n_items = train.shape[1]
     active = np.flatnonzero(train.counts)
     n = min(len(active), max(1, _PAIRS // n_items))
-    people = np.sort(named_rng(seed, "prior").choice(active, n, replace=False))
+    people = np.sort(rng.choice(active, n, replace=False))
     phi = scores.score(people)
     n_train, n_held = int(train.counts[people].sum()), int(held_out.counts[people].sum())
     observed = (n_train + n_held) / phi.size

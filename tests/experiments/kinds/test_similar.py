@@ -18,7 +18,7 @@ def test_a_jury_knows_what_is_liked_together():
 
 def test_nobody_is_in_two_parts_and_the_experiment_runs(monkeypatch):
     world = pr.make_world(users=150, items=40, prior=0.2, seed=0).observed
-    train, valid, test = similar.held_out(world, 0.2, seed=0)
+    train, valid, test = similar.held_out(world, 0.2, np.random.default_rng(0))
     assert len(np.unique(train.user_idx)) <= 90
     counts = world.positives.item_counts
     np.testing.assert_array_equal(train.positives.item_counts + valid.fans + test.fans, counts)

@@ -152,7 +152,7 @@ def test_squared_minimum_with_offsets(non_negative):
 @pytest.mark.parametrize("candidates", [1, 6])
 def test_pairwise_minimum(candidates):
     items, bias = catalogue(900, 5)
-    folding = PairwiseFolding(items, bias, 0.02, candidates=candidates)
+    folding = PairwiseFolding(items, bias, 0.02, np.random.default_rng(0), candidates=candidates)
     groups = folding._drawn.reshape(-1, candidates)
 
     def value(e):

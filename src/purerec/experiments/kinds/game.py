@@ -33,11 +33,11 @@ def inside_the_game(spec: GameSpec, parts: Split, tell: Callable[[str], None]) -
         tell(f"{plan.name}: fitted")
         charts.append(_over_time(plan.name, after))
         charts += [
-            _map(f"Map, {plan.name}, {side}s, {when} the game", model, parts, side, spec.points)
+            _map(f"Map, {plan.name}, {side}s, {when} the game", model, parts, side, spec.points, named_rng(0, "map"))
             for side in _sides(after)
             for when, model in (("before", before), ("after", after))
         ]
-        charts.append(_scores(plan.name, after, parts, spec.pairs))
+        charts.append(_scores(plan.name, after, parts, spec.pairs, named_rng(0, "scores")))
     return {"charts": charts}
 
 
@@ -58,9 +58,10 @@ def _over_time(name: str, model: PURE) -> dict[str, Any]:
     return recorded(f"D of {name}", "epoch", "D", curves, log=("y",))
 
 
-def _map(title: str, model: PURE, parts: Split, side: Literal["user", "item"], points: int) -> dict[str, Any]:
+def _map(
+    title: str, model: PURE, parts: Split, side: Literal["user", "item"], points: int, rng: np.random.Generator
+) -> dict[str, Any]:
     """Real and generated embeddings on the first two principal components of the real ones."""
-    rng = named_rng(0, "map")
     params, config, positives = model._params, model.config, parts.full_train.positives
     counts: I64 = (
         positives.counts if side == "user" else np.bincount(positives.indices, minlength=len(params["item"]))
@@ -87,9 +88,8 @@ def _pairs(places: F64) -> list[list[float]]:
     return found
 
 
-def _scores(name: str, model: PURE, parts: Split, pairs: int) -> dict[str, Any]:
+def _scores(name: str, model: PURE, parts: Split, pairs: int, rng: np.random.Generator) -> dict[str, Any]:
     """Histograms of the scores of held-out positives and of pairs without an interaction."""
-    rng = named_rng(0, "scores")
     held_out = parts.test.positives
     users, items = np.asarray(held_out.users), np.asarray(held_out.indices)
     chosen = np.sort(rng.permutation(len(items))[:pairs])

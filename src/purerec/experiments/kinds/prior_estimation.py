@@ -11,6 +11,7 @@ from purerec.data.splits import split
 from purerec.data.synthetic.world import World, make_world
 from purerec.experiments.specs import PriorSpec
 from purerec.models.gmf import GMF
+from purerec.rng import named_rng
 from purerec.tuning.prior import prior_by
 from purerec.types import F32, I64
 
@@ -34,11 +35,11 @@ def on_known_priors(spec: PriorSpec, seeds: int, tell: Callable[[str], None]) ->
             world = make_world(**settings.model_dump(), seed=seed)
             parts = split(world.observed, "ratio", test=0.2, valid=False, seed=seed)
             fitted = GMF().fit(parts.train, seed=seed)
-            by_gmf = {method: prior_by(fitted, parts, method=method, seed=seed) for method in spec.methods}
+            by_gmf = {m: prior_by(fitted, parts, named_rng(seed, "prior"), method=m) for m in spec.methods}
             runs.append(
                 {"observed": by_gmf[spec.methods[0]].observed}
                 | {method: estimate.value for method, estimate in by_gmf.items()}
-                | {"best_bin of the true relevance": prior_by(_Truth(world), parts, seed=seed).value}
+                | {"best_bin of the true relevance": prior_by(_Truth(world), parts, named_rng(seed, "prior")).value}
             )
         means = {what: float(np.mean([run[what] for run in runs])) for what in runs[0]}
         spread = {what: float(np.std([run[what] for run in runs], ddof=1)) if seeds > 1 else 0.0 for what in runs[0]}

@@ -57,7 +57,7 @@ def similar_quality(spec: SimilarSpec, seeds: int, tell: Callable[[str], None]) 
         data = catalog.load(name).deduplicate()
         found: dict[str, list[dict[str, Any]]] = {model: [] for model in spec.models}
         for seed in range(seeds):
-            train, valid, test = held_out(data, spec.held_out, seed)
+            train, valid, test = held_out(data, spec.held_out, named_rng(seed, "split"))
             for model in spec.models:
                 fitted = make_model(model).fit(train, seed=seed)
                 found[model].append(_judged(fitted, valid, test, spec))
@@ -66,9 +66,9 @@ def similar_quality(spec: SimilarSpec, seeds: int, tell: Callable[[str], None]) 
     return {"k": spec.k, "support": similar.SUPPORT, "shrinkages": spec.shrinkages, "rows": rows}
 
 
-def held_out(data: Interactions, share: float, seed: int) -> tuple[Interactions, Jury, Jury]:
+def held_out(data: Interactions, share: float, rng: np.random.Generator) -> tuple[Interactions, Jury, Jury]:
     """The log of most people, and two juries of the others."""
-    order = named_rng(seed, "split").permutation(data.n_users)
+    order = rng.permutation(data.n_users)
     n = round(share * data.n_users)
     is_train = np.zeros(data.n_users, dtype=np.bool_)
     is_train[order[2 * n :]] = True

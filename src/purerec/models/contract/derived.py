@@ -55,10 +55,7 @@ class Derived:
         products are near to their cosines"""
         if self.has_vectors:
             return self.directions
-        rng, n_users = np.random.default_rng(0), self.fans.shape[1]
-        parts = range(0, _PROJECTIONS, _AT_ONCE)
-        found = [self.fans @ rng.standard_normal((n_users, _AT_ONCE), dtype=np.float32) for _ in parts]
-        return _unit(np.concatenate(found, axis=1))
+        return _unit(_projected(self.fans, np.random.default_rng(0)))
 
     @cached_property
     def level(self) -> Level:
@@ -114,6 +111,12 @@ class Derived:
         except np.linalg.LinAlgError as error:
             name = self._model.name
             raise ScoreError(f"{name} has parameters that cannot be computed with ({error}); fit it again") from None
+
+
+def _projected(rows: Any, rng: np.random.Generator) -> F32:
+    """(len(rows), _PROJECTIONS) random projections of sparse rows, a few at a time."""
+    width, parts = rows.shape[1], range(0, _PROJECTIONS, _AT_ONCE)
+    return np.concatenate([rows @ rng.standard_normal((width, _AT_ONCE), dtype=np.float32) for _ in parts], axis=1)
 
 
 def _unit(vectors: F32) -> F32:

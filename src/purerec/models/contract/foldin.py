@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from purerec.engines.foldin import pairwise as pairs
 from purerec.jit.simd import LANES
-from purerec.rng import named_rng
 from purerec.types import F32, F64, I32
 
 _GROUPS = 160
@@ -65,7 +64,14 @@ class PairwiseFolding:
     """
 
     def __init__(
-        self, items: F32, bias: F32 | None, regularization: float, *, candidates: int = 1, temperature: float = 0.05
+        self,
+        items: F32,
+        bias: F32 | None,
+        regularization: float,
+        rng: np.random.Generator,
+        *,
+        candidates: int = 1,
+        temperature: float = 0.05,
     ) -> None:
         n, self._dim = items.shape
         width = -(-self._dim // LANES) * LANES
@@ -73,7 +79,7 @@ class PairwiseFolding:
         self._items[:, : self._dim] = items
         self._bias = np.zeros(n, np.float32) if bias is None else np.ascontiguousarray(bias, dtype=np.float32)
         self._penalty, self._temperature = max(regularization, 1e-3), temperature
-        self._drawn = named_rng(0, "folding").integers(0, n, (_GROUPS, candidates)).ravel()
+        self._drawn = rng.integers(0, n, (_GROUPS, candidates)).ravel()
         if candidates == 1 and n <= 2 * _GROUPS:
             self._drawn = np.append(np.arange(n), np.zeros(-n % LANES, np.int64))
         self._size = candidates

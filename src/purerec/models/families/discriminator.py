@@ -1,12 +1,11 @@
 """What GMF, PU-GMF and PURE share: a discriminator on embeddings, trained on positives and unlabeled pairs.
 
-PU-GMF is PURE without generators, and GMF is PU-GMF with the PN risk: the three differ in their configs only.
+GMF is this with the PN risk. PU-GMF changes the risk, PURE adds generators and the person's history.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -14,7 +13,7 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engine
-from purerec.engines.pure.spec import Engine, GameSettings, Params, RiskName, ScorerName
+from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName
 from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
@@ -106,64 +105,32 @@ class DiscriminatorModel(EpochModel):
         return DiscriminatorGame(self, train.positives, self._settings(train.positives), seed, start)
 
     def _settings(self, positives: Csr) -> GameSettings:
-        config = self.config
+        """The game of this config on this log: settings that follow the data are resolved here."""
+        config, n, l2 = self.config, len(positives), self.config.regularization
         return GameSettings(
-            dim=self._dim(positives),
+            dim=usual_dim(positives.shape[0]) if config.dim is None else config.dim,
             scorer=config.scorer,
-            risk=self._risk(),
-            prior=self._prior(positives),
-            observed=self._observed(positives),
-            temperature=self._temperature(),
+            risk="pn",
+            prior=config.prior if isinstance(config.prior, float) else observed_share(positives),
             unlabeled=config.unlabeled,
             negatives=config.negatives,
             candidates=config.candidates,
-            unlabeled_per_epoch=self._unlabeled_per_epoch(positives),
-            batch_size=self._batch_size(positives),
-            regularization=self._regularization(positives),
+            unlabeled_per_epoch=math.ceil(config.unlabeled_ratio * n),
+            # With few positives, smaller batches: else an epoch is a step or two, and the epochs are too few.
+            batch_size=min(config.batch_size, max(32, n // 8)),
+            regularization=usual_regularization(positives) if l2 is None else l2,
             epsilon=config.epsilon,
             init_std=config.init_std,
             **self._generator_settings(),
         )
 
-    def _dim(self, positives: Csr) -> int:
-        return usual_dim(positives.shape[0]) if self.config.dim is None else self.config.dim
-
-    def _prior(self, positives: Csr) -> float:
-        given = self.config.prior
-        return given if isinstance(given, float) else observed_share(positives)
-
-    def _batch_size(self, positives: Csr) -> int:
-        """With few positives, smaller batches: else an epoch is a step or two, and the epochs are too few."""
-        return min(self.config.batch_size, max(32, len(positives) // 8))
-
-    def _observed(self, positives: Csr) -> float:
-        """The share of observed pairs that the unlabeled part of the risk counts besides the pairs drawn."""
-        return 0.0
-
-    def _temperature(self) -> float:
-        return 1.0
-
-    def resolved(self, positives: Csr) -> dict[str, int | float]:
-        found = {
-            "dim": self._dim(positives),
-            "prior": self._prior(positives),
-            "regularization": self._regularization(positives),
-        }
-        return {name: value for name, value in found.items() if getattr(self.config, name) is None}
-
-    def _unlabeled_per_epoch(self, positives: Csr) -> int:
-        return math.ceil(self.config.unlabeled_ratio * len(positives))
-
-    def _regularization(self, positives: Csr) -> float:
-        given = self.config.regularization
-        return usual_regularization(positives) if given is None else given
-
-    @abstractmethod
-    def _risk(self) -> RiskName:
-        """PN, PU, non-negative PU, or softmax."""
-
     def _generator_settings(self) -> dict[str, Any]:
         return {}
+
+    def resolved(self, positives: Csr) -> dict[str, int | float]:
+        settings = self._settings(positives)
+        found = {"dim": settings.dim, "prior": settings.prior, "regularization": settings.regularization}
+        return {name: value for name, value in found.items() if getattr(self.config, name) is None}
 
     def train_epoch(self, game: DiscriminatorGame, number: int) -> Measures:
         """One epoch; PURE adds its generators here."""

@@ -16,6 +16,7 @@ from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, PairwiseFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, Schedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.rng import named_rng
 from purerec.storage import Layout, Part
 from purerec.training.history import Measures
 from purerec.types import State
@@ -88,7 +89,11 @@ class FactorModel(EpochModel):
         """By the risk of BPR, with the negatives that the model was trained with, or others as hard."""
         p = self._params
         return PairwiseFolding(
-            p["item"], p["item_bias"], self._regularization(self.seen), candidates=self._hard_negatives()
+            p["item"],
+            p["item_bias"],
+            self._regularization(self.seen),
+            named_rng(0, "folding"),
+            candidates=self._hard_negatives(),
         )
 
     def _hard_negatives(self) -> int:

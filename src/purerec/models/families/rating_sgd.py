@@ -71,7 +71,7 @@ class SgdModel(FactorRatingModel):
             if ratings is not None
             else Positives(need_positives(train), self.config.unlabeled_ratio, seed, self._choice())
         )
-        return Descent(self, feed, seed)
+        return Descent(self, feed, named_rng(seed, "init"))
 
     def _choice(self) -> PairChoice | None:
         config = self.config
@@ -169,13 +169,12 @@ class Positives:
 class Descent:
     """One fit, as `training` wants it."""
 
-    def __init__(self, model: SgdModel, feed: Ratings | Positives, seed: int) -> None:
+    def __init__(self, model: SgdModel, feed: Ratings | Positives, rng: np.random.Generator) -> None:
         config, self.feed = model.config, feed
         self.config, self.biased = config, model.biased()
         self.dim = config.dim if config.dim is not None else usual_dim(feed.shape[0])
         self.width = -(-self.dim // LANES) * LANES
         self.user_decay, self.item_decay = model.decay(feed.user_pairs), model.decay(feed.item_pairs)
-        rng = named_rng(seed, "init")
         self.arrays: State = {}
         for name, pairs in (("user", feed.user_pairs), ("item", feed.item_pairs)):
             vectors = np.zeros((len(pairs), self.width), dtype=np.float32)
