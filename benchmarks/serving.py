@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
 
 
 async def ask(url: str, file: Path, connections: int, seconds: float) -> dict[str, Any]:
-    """What that many connections see in so many seconds."""
+    """What this many connections see in this many seconds."""
     host, port = url.removeprefix("http://").split(":")
     requests = [
         f"POST /v1/recommend HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"

@@ -22,7 +22,7 @@ def drawn() -> dict[str, str]:
 
 
 def stale(*, write: bool) -> list[str]:
-    """The files that differ from what they should be; with `write` they are mended."""
+    """The files that differ from what they should be; with `write` they are rewritten."""
     wanted, there = drawn(), {path.name: path.read_text() for path in FOLDER.glob("*.svg")}
     differ = [name for name in sorted(wanted.keys() | there.keys()) if wanted.get(name) != there.get(name)]
     if write:

@@ -21,10 +21,14 @@ def found():
 
 
 def test_fit_leads_through_a_bounded_number_of_files(found):
-    assert len(found["fit"].steps) <= 17, found["fit"].steps
-    assert len(found["fit, users='free'"].steps) <= 12, found["fit, users='free'"].steps
+    usual, free = found["fit"], found["fit, users='free'"]
+    assert len(usual.steps) <= 15, usual.steps
+    assert len(usual.files) <= 40, usual.files
+    assert len(free.steps) <= 10, free.steps
+    assert len(free.files) <= 27, free.files
 
 
 def test_a_list_leads_through_a_bounded_number_of_files(found):
-    assert len(found["recommend_for(history)"].steps) <= 11
-    assert len(found["recommend_for(history)"].files) <= 18, found["recommend_for(history)"].files
+    listed = found["recommend_for(history)"]
+    assert len(listed.steps) <= 4, listed.steps
+    assert len(listed.files) <= 11, listed.files

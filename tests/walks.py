@@ -3,8 +3,11 @@
 Counted on a second call, so that imports are over, and in Python only: kernels are compiled. Two numbers:
 
     files    those of which any function runs, however small: a vocabulary's `len`, a named generator
-    steps    those that lead on: their functions call functions of two or more other files. Who wants to know how a
-             fit goes reads these; the others are asked something, answer and return
+    steps    those that lead on: their functions call functions of two or more other files. To follow a call you read
+             these; the others answer a question and return
+
+The same script counts 16 files and 6 steps for a fit, 12 and 4 for a list, in the tree from before it was divided into
+packages (70d878d^). That fit had no weights between items, no choice of their weight, one risk and one engine to choose.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def test_metrics_that_disagree_and_other_doubts():
     found = comparison([ease, pure], failed={"bpr": "out of memory"}, stopped={"gmf": "stopped after 3 s"})
     assert doubts(found) == [
         "the metrics disagree: pure has the best P@5, but ease is ahead in MRR* (* more than chance)",
-        "this rests on 40 users; with so few, only large differences can be told from chance",
+        "this rests on 40 users; with so few, only large differences are significant",
         "bpr failed and is left out: out of memory",
         "gmf is left out: stopped after 3 s",
     ]
@@ -74,7 +74,7 @@ def test_metrics_that_disagree_and_other_doubts():
 def test_numbers_are_for_people():
     found = comparison([run("ease", {"P@5": 0.2}), run("pure", {"P@5": 0.2})])
     row = dict(zip(*[costs_and_tests(found)[0], costs_and_tests(found)[1][1]], strict=True))
-    assert row["of it for the run"] == "0"  # not -3, and not -0
+    assert row["added MB"] == "0"  # not -3, and not -0
     assert "-0.0000" not in str(row)
     assert [p_value(p) for p in (1.0, 0.0123, 1e-50)] == ["1.000", "0.012", "< 0.001"]
 

@@ -2,7 +2,7 @@
 
 The bands are those of `measure.py`: the mean over seeds and four deviations to either side. Seed 0, which is played
 here, is one of those measured; the room is for another machine's arithmetic. A result above the band fails, too: a
-real gain is measured anew, and anything else that good is a leak.
+real gain is measured again, and anything else that good is a leak.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def test_a_checkpoint_that_makes_no_sense_is_refused(tmp_path, change):
     write_folder(tmp_path / "c", kind="checkpoint", manifest=facts, tensors=tensors)
     with pytest.raises(StoreError, match="is not a valid checkpoint"):
         go(Walk(), run=options)
-    go(Walk(), run=Run(checkpoint=tmp_path / "c"))  # starts anew
+    go(Walk(), run=Run(checkpoint=tmp_path / "c"))  # starts afresh
 
 
 def test_progress_goes_to_standard_error(capsys):

@@ -64,7 +64,7 @@ def compare(
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Draw the metric against the time of a fit: .svg or .png."),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure anew what is stored, too.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again even where results are stored.")] = False,
     json: JsonOpt = None,
     reading: Reading = Reading(),
 ) -> None:

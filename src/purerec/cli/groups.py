@@ -118,7 +118,7 @@ class Reading(FileColumns):
 
     @property
     def _options(self) -> dict[str, Any]:
-        """What `read` is told."""
+        """Arguments of `read`."""
         columns = {role: getattr(self, role) for role in ("user", "item", "rating", "timestamp")}
         return columns | {"encoding": self.encoding, "positive_rating": self.min_rating}
 

@@ -134,7 +134,7 @@ def imports_of(model: Recommender) -> list[str]:
 
 
 def as_typed(model: str) -> str:
-    """How another command is told of a model: by its name, or as module:Class."""
+    """How to name a model in another command: by its name, or as module:Class."""
     from purerec.models.contract.model_folder import class_path
     from purerec.models.registry import model_class
 

@@ -15,7 +15,7 @@ from purerec.output import console
 def reproduce(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, or all.")],
     quick: Annotated[bool, typer.Option("--quick", help="ML-100k only, one seed, few values.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure anew what is stored, too.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again even where results are stored.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results"),
     report: Annotated[
         Path | None, typer.Option("--report", help="Write a page with all tables, figures and verdicts.")

@@ -77,7 +77,7 @@ def as_worker(run: Callable[[], int]) -> int:
 
 
 def start_workers(n: int) -> int:
-    """Run this command in so many processes on this machine; its exit code."""
+    """Run this command in this many processes on this machine; its exit code."""
     if not 1 <= n <= _MOST:
         raise ConfigError(f"--workers must be from 1 to {_MOST}, not {n}")
     try:

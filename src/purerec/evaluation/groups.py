@@ -24,7 +24,7 @@ from purerec.evaluation.protocols import Evaluation, evaluate
 from purerec.types import Mask
 
 MOST_GROUPS = 30
-"""More than so many different texts are no groups; numbers are cut into four ranges."""
+"""A text column with more distinct values has no groups; numbers are cut into four ranges."""
 NONE = "(none)"
 
 

@@ -44,9 +44,7 @@ def doubts(found: Comparison) -> list[str]:
     if disagreement := _other_winners(found):
         said.append(disagreement)
     if found.users < _FEW_USERS:
-        said.append(
-            f"this rests on {found.users:,} users; with so few, only large differences can be told from chance"
-        )
+        said.append(f"this rests on {found.users:,} users; with so few, only large differences are significant")
     said += [f"{name} failed and is left out: {reason}" for name, reason in found.failed.items()]
     for name, reason in found.stopped.items():
         runs = len(found.results.get(name, ()))
@@ -68,7 +66,7 @@ def costs_and_tests(found: Comparison) -> tuple[list[str], list[list[Any]]]:
             cells = [_signed(test.difference), interval, p_value(test.p_holm), test.verdict]
         peak, added = (max(0.0, *(getattr(r, what) for r in results)) for what in ("peak_rss_mb", "added_mb"))
         lines.append([name, *cells, f"{found.fit_seconds(name):.2f}", f"{peak:,.0f}", f"{added:,.0f}"])
-    return [*headings, "fit s", "peak MB", "of it for the run"], lines
+    return [*headings, "fit s", "peak MB", "added MB"], lines
 
 
 def _signed(value: float) -> str:

@@ -26,7 +26,7 @@ from purerec.tuning.settings_file import check_searched, chosen_file, settings_f
 QUICK = ("itemknn", "ials", "gmf", "ease", "pure")
 """Models that are worth trying first: the best of the quick ones, each of another kind"""
 _SEEDS = {100_000: 5, 300_000: 3}
-"""Up to so many positives so many seeds; above, one: then the quick models take about a minute on two cores."""
+"""Up to this many positives, this many seeds; above, one: then the quick models take about a minute on two cores."""
 
 
 def compare(

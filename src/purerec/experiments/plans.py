@@ -21,7 +21,7 @@ class Plan:
     model: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     seeds: int | None = None
-    """At most so many, where a fit takes long."""
+    """The most, where a fit takes long."""
     varied: Mapping[str, Any] = field(default_factory=dict)
     """The setting that tells this row from others of its line."""
     line: str | None = None

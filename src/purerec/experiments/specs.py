@@ -41,7 +41,7 @@ class Line(SpecTable):
     vary: dict[str, list[Any]] = Field(default={}, max_length=1)
     """One setting, and its values: a row for each."""
     seeds: Count | None = None
-    """At most so many, where a fit takes long."""
+    """The most, where a fit takes long."""
     note: str | None = None
     """What stands behind the name: what was substituted or adapted. Shown with the table."""
     quick: bool = True

@@ -70,7 +70,7 @@ class CoClusteringConfig(RatingConfig):
 
 
 def usual_clusters(shape: tuple[int, int]) -> tuple[int, int]:
-    """Groups of people and of items, if nobody says."""
+    """The default numbers of user and item clusters."""
     n_users, n_items = shape
     return min(max(n_users // 100, 2), 20), min(max(n_items // 50, 2), 60)
 

@@ -74,12 +74,12 @@ def _usual_dim(n_users: int) -> int:
 
 
 def usual_regularization(positives: Csr) -> float:
-    """L2, if nobody says."""
+    """The default L2."""
     return shrinking(0.055, positives)
 
 
 def usual_alpha(positives: Csr) -> float:
-    """The weight of an unobserved pair, if nobody says."""
+    """The default weight of an unobserved pair."""
     n_users, n_items = positives.shape
     return _DENSITIES * len(positives) / (n_users * n_items)
 

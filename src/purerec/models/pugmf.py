@@ -35,11 +35,11 @@ from purerec.sampling.unlabeled import unlabeled_needed
 
 PER_USER: Final = "per_user"
 _LABELED = 0.9
-"""Of the relevant pairs, those that were observed (the label frequency of PU learning), if nobody says"""
+"""Of the relevant pairs, those that were observed (the label frequency of PU learning), by default"""
 
 
 def usual_prior(positives: Csr) -> float:
-    """The prior, if nobody says: the observed share, and a little more."""
+    """The default prior: the observed share, and a little more."""
     return min(0.49, observed_share(positives) / _LABELED)
 
 

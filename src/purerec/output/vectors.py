@@ -73,7 +73,7 @@ def vectors(model: Recommender) -> tuple[F32, F32]:
             )
         why = "with these settings " if model.name in WITH_VECTORS else ""
         raise ConfigError(
-            f"{model.name} {why}has no vectors: its score is no dot product; models that have them are "
+            f"{model.name} {why}has no vectors: its score is not a dot product; models that have them are "
             f"{', '.join(WITH_VECTORS)}"
         )
     users, items = (np.ascontiguousarray(side, dtype=np.float32) for side in (parts.users, parts.items))

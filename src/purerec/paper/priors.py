@@ -16,7 +16,7 @@ def elkan_noto_prior(phi_p: Logits, observed: float) -> float:
     """observed / c with c = mean of D over positives that the fit has not seen (Elkan and Noto 2008, estimator e1).
 
     phi are logits of a PN fit, whose D estimates the chance that a pair is observed, and `observed` is the share of
-    observed pairs in that fit. If a relevant pair can be told from its score, D is c there, the share of relevant
+    observed pairs in that fit. If a score tells whether a pair is relevant, D is c there, the share of relevant
     pairs that are observed. If it cannot, D is less, and the estimate of the prior too high.
     """
     _check(phi_p)
@@ -27,7 +27,7 @@ def best_bin_prior(phi_p: Logits, phi_u: Logits, *, deviations: float = 4.0) -> 
     """The least ratio of tails, P_u(phi >= t) / P_p(phi >= t): the best bin of Garg et al. (2021).
 
     If only relevant pairs score above t, the ratio is the prior; below, it is more. Of all t the one whose ratio has
-    the least upper limit, so many standard errors up: with fewer, a tail of a handful of pairs is chosen by luck.
+    the least upper limit, this many standard errors up: with fewer, a tail of a handful of pairs is chosen by luck.
     Garg et al. take absolute limits, which are too wide where the prior is small: here they are of the logarithm.
     `phi_u` are scores of all pairs, relevant or not.
     """

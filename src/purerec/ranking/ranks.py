@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _FEW = 8
-"""For so few users (a request to a server), lists are made without a transposed copy of the item factors."""
+"""Up to this many users (a request to a server), lists are made without a transposed copy of the item factors."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from purerec.types import F32, I32, I64
 
 Estimator = Literal["best_bin", "elkan_noto"]
 _PAIRS = 1 << 23
-"""At most so many pairs are scored"""
+"""The most pairs that are scored"""
 
 
 @dataclass(frozen=True)

@@ -39,5 +39,5 @@ def test_positives_score_higher_than_unlabeled_pairs(parts):
 
 
 def test_other_models_have_no_game(parts):
-    with pytest.raises(ConfigError, match="bpr is no pure"):
+    with pytest.raises(ConfigError, match="bpr is not a pure model"):
         inside_the_game(spec(name="bpr"), parts, print)

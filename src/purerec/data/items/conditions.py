@@ -48,7 +48,7 @@ class Condition:
         if alone := _ALONE.fullmatch(text):
             return cls(text, alone["name"], alone["no"])
         raise ConfigError(
-            f"{_short(text)} is no condition; write one such as 'genre=Comedy', 'year>=1990', 'in_stock'"
+            f"{_short(text)} is not a condition; write one such as 'genre=Comedy', 'year>=1990', 'in_stock'"
         )
 
     def mask(self, table: ItemTable) -> Mask:

@@ -30,7 +30,7 @@ def read_items(
     """An item table from a file, or from a polars or pandas frame.
 
     The item column is `item`, or recognised by its name (item, item_id, sku, id, ...), or the first; so is the title.
-    Columns of numbers, of true and false, and of text are told apart; text with | in it has several tags.
+    Columns of numbers, of true and false, and of text are recognised; text with | in it has several tags.
     """
     if isinstance(source, str | os.PathLike):
         where, frame = shown(source), _frame_of(Path(os.fsdecode(source)), encoding)

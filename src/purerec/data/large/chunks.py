@@ -28,7 +28,7 @@ from purerec.data.validation import checked
 from purerec.errors import MissingExtraError, ReadError
 
 _ROW_BYTES = 24
-"""A row of a table without text takes so many in a text file, about."""
+"""About how many bytes a row of a table without text takes in a text file."""
 _MAGIC_GZIP, _MAGIC_PARQUET = b"\x1f\x8b", b"PAR1"
 
 

@@ -28,7 +28,7 @@ _SIDES = {"user": (USER, USER_BIAS), "item": (ITEM, ITEM_BIAS)}
 
 
 class DistributedEngine:
-    """See `spec.Engine`. `n_shards`: as many as there are workers, if nobody says."""
+    """See `spec.Engine`. `n_shards`: by default one for each worker."""
 
     def __init__(
         self,

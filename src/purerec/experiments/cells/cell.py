@@ -69,7 +69,7 @@ class Cell:
 
     @property
     def evaluation(self) -> dict[str, Any]:
-        """What `evaluate` is told."""
+        """Arguments of `evaluate`."""
         return {"protocol": self.protocol, "pool": self.pool, "metrics": self.metrics, "seed": self.seed}
 
     @property

@@ -27,7 +27,7 @@ def inside_the_game(spec: GameSpec, parts: Split, tell: Callable[[str], None]) -
     for line in spec.models:
         plan = plan_of(line, spec)
         if plan.model != "pure":
-            raise ConfigError(f"{plan.name} is no pure; only pure has a game to look into")
+            raise ConfigError(f"{plan.name} is not a pure model; only pure has a game to look into")
         after = _fitted(plan, parts)
         before = _fitted(plan, parts, Run(stop_after=max(1, after.config.pretrain_epochs)))
         tell(f"{plan.name}: fitted")

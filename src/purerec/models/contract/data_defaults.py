@@ -1,4 +1,4 @@
-"""What settings are if nobody says, where that depends on the data.
+"""Default settings that depend on the data.
 
 Chosen on random validation splits of ML-100k, ML-1M and Yelp, and of the first two thinned to a dozen positives a
 person: the sparser the data, the more L2 (see `chance_level`). The widths of the paper (5, 8 and 16 for its three

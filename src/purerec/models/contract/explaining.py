@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 Kind = Literal["liked", "like_you", "popular"]
 
 _CLEAR = 0.25
-"""A lift is one from so many standard deviations of the person's lifts."""
+"""A score is lifted from this many standard deviations of the person's lifts on."""
 _FEW = 3
 _CARRIED = 0.25
-"""The share of a lift that so few own items have to carry"""
+"""The share of a lift that a few own items have to carry"""
 _STRONG = 0.5
 """An own item may be named in place of the strongest if it carries this much of what that one does."""
 

@@ -101,7 +101,7 @@ def for_history(model: Recommender, history: Iterable[Id] | Id, k: int, options:
 
 
 def history_of(model: Recommender, history: Iterable[Id] | Id) -> I32:
-    """Internal indices of a history, each once; items that nobody knows are told."""
+    """Internal indices of a history, each once; unknown items raise a warning."""
     asked = _listed(history)
     found = [model.items.find(item) for item in asked]
     unknown = [item for item, idx in zip(asked, found, strict=True) if idx is None]

@@ -240,7 +240,7 @@ class Recommender(ABC):
         """The k best items of some users, or of all: a table of user, item, score, rank (and label).
 
         `items` are the only candidates, if given; those of `exclude` are none (unknown ones are no error there). With
-        `explain`, a column says why, by so many of the person's own items at most. Rules: see `rules`.
+        `explain`, a column gives reasons: at most this many of the person's own items. Rules: see `rules`.
         """
         options = listing.ListOptions(exclude_seen, items, exclude, explain, ListRules.of(rules))
         return pl.concat(listing.blocks_for_users(self, users, k, options, None), rechunk=False)

@@ -156,7 +156,7 @@ class ListRules:
 
 
 class _Cap:
-    """At most so many items of each value of a column."""
+    """A limit on the items that share a value of a column."""
 
     def __init__(self, table: ItemTable, name: str, most: int, pool: I32) -> None:
         self._starts, self._codes = table.column(name).take(pool.astype(np.int64)).groups()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
 
 SUPPORT = 50.0
-"""Of people who liked an item: with so many, its cosine counts half."""
+"""The number of people who liked an item with which its cosine counts half."""
 
 
 def top_similar(model: Recommender, item_idx: int, k: int) -> TopK:

@@ -32,7 +32,7 @@ from purerec.types import F32, I32, I64, State
 
 
 def usual_regularization(positives: Csr) -> float:
-    """L2, if nobody says."""
+    """The default L2."""
     return chance_penalty(0.95, positives)
 
 

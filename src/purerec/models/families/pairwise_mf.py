@@ -52,7 +52,7 @@ class FactorConfig(EpochConfig):
 
 
 def usual_regularization(positives: Csr) -> float:
-    """L2, if nobody says. Above the second number, sparse logs end in nothing but popularity."""
+    """The default L2. Above the second number, sparse logs end in nothing but popularity."""
     return min(shrinking(0.2, positives), 0.06)
 
 

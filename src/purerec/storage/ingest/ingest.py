@@ -107,7 +107,7 @@ class _Work:
             self._begin(folder)
         try:
             self._go_on(pieces, folder)
-        except DataError:  # once the files are mended they are others, and these pieces of no use
+        except DataError:  # once the files are corrected, these pieces are useless
             discard(folder)
             raise
         return pieces

@@ -201,7 +201,7 @@ class CpuEngine:
         return sums
 
     def set_counters(self, **counters: int) -> None:
-        """Go on as if so many epochs and steps had been taken, on which random draws and Adam depend."""
+        """Continue from these numbers of epochs and steps, on which random draws and Adam depend."""
         self._counters |= counters
 
     def _use_two(self, pays: bool) -> bool:
