@@ -1,4 +1,4 @@
-"""The structure that a log has by chance."""
+"""Defaults that depend on the data: the structure that a log has by chance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from purerec.data.interactions import Csr
-from purerec.models.contract import chance
+from purerec.models.contract import data_defaults
 from purerec.models.contract.data_defaults import chance_level, chance_penalty
 from purerec.rng import named_rng
 
@@ -46,7 +46,7 @@ def test_odd_logs_have_a_usable_level(log: Csr) -> None:
 def test_a_log_is_measured_once_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     log = _log(20, 15, 4)
     first = chance_level(log)
-    monkeypatch.setattr(chance, "_largest_singular_value", None)
+    monkeypatch.setattr(data_defaults, "_largest_singular_value", None)
     assert chance_level(log) == first
     assert chance_penalty(2.0, log) == pytest.approx(2 * first**1.2)
     gone = weakref.ref(log)
