@@ -6,8 +6,8 @@ Counted on a second call, so that imports are over, and in Python only: kernels 
     steps    those that lead on: their functions call functions of two or more other files. To follow a call you read
              these; the others answer a question and return
 
-For comparison: the tree from before it was divided into packages (70d878d^) has 16 files and 6 steps for a fit, 12 and
-4 for a list. That fit had neither weights between items, nor a choice of how much they count, nor workers.
+For comparison: the tree from before it was divided into packages (70d878d^) has 16 files and 6 steps for a fit, 12
+and 4 for a list. That fit had neither weights between items, nor a choice of how much they count, nor workers.
 """
 
 from __future__ import annotations

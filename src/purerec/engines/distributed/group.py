@@ -28,7 +28,6 @@ class Group:
     """One process without others; what `TorchGroup` does for several."""
 
     rank, size = 0, 1
-    sent_bytes = 0
     shards: int | None = None
     """Shards of a fit; None: as many as there are processes"""
 
@@ -84,7 +83,6 @@ class TorchGroup(Group):
         for work in waiting:
             assert work is not None
             work.wait()
-        self.sent_bytes += sum(array.nbytes for _, _, array in out)
 
     def add_up(self, array: Arrays) -> None:
         with _losses():

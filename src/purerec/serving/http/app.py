@@ -92,7 +92,7 @@ def make_app(service: Service) -> Gate:
     _add_operating(app, service)
     add_page(app)
     # Past FastAPI's routing and request objects, which take time of the one thread that all requests share. The route
-    # is there all the same, for /openapi.json and for other methods at its address.
+    # is declared for /openapi.json and for other methods at its address.
     direct = {("POST", "/v1/recommend"): partial(_recommend, service)}
     return Gate(app, service.settings, service.metrics, service.log, direct, partial(_route_of, app))
 
@@ -157,8 +157,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         tags=["lists"],
         summary="Lists for people of the training data, or for a new person with a history",
     )
-    async def recommend(request: Request) -> Response:
-        return json_response(await _recommend(service, await request.body()))
+    async def recommend() -> None: ...  # the gate answers: see `make_app`
 
     @app.get(
         "/v1/users/{id:path}/recommendations",
