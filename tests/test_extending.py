@@ -9,7 +9,7 @@ import pytest
 import purerec as pr
 from conftest import checkerboard, need
 from purerec.data.catalog import CATALOG
-from purerec.data.datasets import Entry, File, Layout
+from purerec.data.datasets import Entry, File, FileLayout
 from purerec.errors import DataError
 from purerec.evaluation import metrics
 from purerec.models.registry import REGISTRY, load_model, make_model
@@ -111,7 +111,7 @@ def test_a_scorer(parts):
 def test_a_data_set(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "mine.tsv").write_text("1\t10\t5\n2\t20\t3\n")
-    layout = Layout(File("mine.tsv", None, 1 << 20))
+    layout = FileLayout(File("mine.tsv", None, 1 << 20))
     monkeypatch.setitem(CATALOG, "mine", Entry("mine", "Mine", "free", "https://example.org", layouts=(layout,)))
     monkeypatch.setenv("PUREREC_DATA", str(tmp_path))
     data = pr.load("mine")

@@ -117,6 +117,19 @@ def test_modules_import_each_other_one_way():
             del left[path]
 
 
+def test_a_type_name_has_one_meaning():
+    """No two modules define a class, or a name for a type, that is spelled alike."""
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            name = node.name if isinstance(node, ast.ClassDef) else ""
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+            if name[:1].isupper() and not name.isupper():
+                found.setdefault(name, []).append(str(path.relative_to(SOURCE)))
+    assert not {name: files for name, files in found.items() if len(files) > 1}
+
+
 def _imported_files(path):
     tree = ast.parse(path.read_text())
     tree.body = [node for node in tree.body if not _is_for_types(node)]

@@ -14,7 +14,7 @@ from purerec.errors import counted
 from purerec.output import console
 
 if TYPE_CHECKING:
-    from purerec.storage.ingest.ingest import Progress
+    from purerec.storage.ingest.ingest import IngestProgress
 
 
 def ingest(
@@ -61,7 +61,7 @@ def ingest(
 
 
 @contextmanager
-def _bar() -> Iterator[Progress | None]:
+def _bar() -> Iterator[IngestProgress | None]:
     """A line on the terminal that says how far it is; none elsewhere."""
     if not console.err.is_terminal:
         yield None

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from purerec.data.datasets import Archive, Entry, File, Folder, Layout, Table1, Wheel
+from purerec.data.datasets import Archive, Entry, File, FileLayout, Folder, Table1, Wheel
 from purerec.data.locate import cache_folder, is_present, local_folders, locate
 from purerec.errors import ConfigError, DataError
 
@@ -74,7 +74,7 @@ CATALOG: dict[str, Entry] = {
         licence=_MOVIELENS,
         homepage="https://grouplens.org/datasets/movielens/100k/",
         layouts=(
-            Layout(
+            FileLayout(
                 size=(943, 1_682, 100_000),
                 ratings=File("u.data", "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490", 4 << 20),
                 titles=(
@@ -125,7 +125,7 @@ CATALOG: dict[str, Entry] = {
         licence=_MOVIELENS,
         homepage="https://grouplens.org/datasets/movielens/1m/",
         layouts=(
-            Layout(
+            FileLayout(
                 size=(6_040, 3_706, 1_000_209),
                 ratings=File(
                     "ratings.dat", "506d64ca44484487c11dc2d9a28de5c54948213e6b96285e298afe28d6ea4e0f", 64 << 20
@@ -173,10 +173,10 @@ CATALOG: dict[str, Entry] = {
         licence=_YELP,
         homepage="https://github.com/hexiangnan/sigir16-eals/tree/master/data",
         layouts=(
-            Layout(
+            FileLayout(
                 File("yelp.rating", None, 128 << 20, counts=(731_671, 25_677, 25_815)), size=(25_677, 25_815, 731_671)
             ),
-            Layout(
+            FileLayout(
                 File(
                     "yelp_pos4.tsv",
                     "309015794351550e15e9daae7b69cec0685d46080214f61f5ef079bf1f83090f",
@@ -196,7 +196,7 @@ CATALOG: dict[str, Entry] = {
         licence=_GOWALLA,
         homepage="https://github.com/gusye1234/LightGCN-PyTorch/tree/master/data/gowalla",
         layouts=(
-            Layout(
+            FileLayout(
                 File(
                     "train.txt",
                     "4cbd7fd6bddb7598d81da99a8d01bae9c6d96802b1fa7397c9fcd5b0e9a42b9f",

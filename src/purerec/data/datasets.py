@@ -32,7 +32,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     """One form of the data: a file of interactions, and titles if there are any."""
 
     ratings: File
@@ -114,7 +114,7 @@ class Entry:
     title: str
     licence: str
     homepage: str
-    layouts: tuple[Layout, ...] = ()
+    layouts: tuple[FileLayout, ...] = ()
     sources: tuple[Source, ...] = ()
     paper: Table1 = Table1()
     """Empty for data that the paper does not have."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from purerec.data.datasets import Entry, File, Layout, Unusable, verify
+from purerec.data.datasets import Entry, File, FileLayout, Unusable, verify
 from purerec.data.download import PART, obtain, say
 from purerec.errors import FetchError
 
@@ -29,7 +29,7 @@ _LOG = logging.getLogger("purerec")
 @dataclass(frozen=True)
 class Located:
     folder: Path
-    layout: Layout
+    layout: FileLayout
     titles: File | None
 
 
@@ -101,7 +101,7 @@ def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) 
     return None
 
 
-def is_present(folder: Path, layout: Layout) -> bool:
+def is_present(folder: Path, layout: FileLayout) -> bool:
     # pathlib's raises where a folder may not be looked into
     return all(os.path.isfile(folder / file.name) for file in layout.interactions)
 
@@ -124,7 +124,7 @@ def _find(folder: Path, entry: Entry, *, whole: bool) -> Located:
     raise Unusable(f"{folder} has no {' or '.join(wanted)}")
 
 
-def _find_titles(folder: Path, layout: Layout, *, whole: bool) -> File | None:
+def _find_titles(folder: Path, layout: FileLayout, *, whole: bool) -> File | None:
     damage = None
     for file in layout.titles:
         if os.path.isfile(folder / file.name):

@@ -25,7 +25,7 @@ from purerec.data.interactions import Interactions
 from purerec.data.large.folders import PARQUET, is_utf8, read_folder, read_parquet
 from purerec.data.large.places import Place, is_url
 from purerec.data.plugins.readers import read_with, reader_of
-from purerec.data.sniffing import CANONICAL_INTEGER, ROLES, Columns, Role, TextLayout, find_roles, sniff
+from purerec.data.sniffing import CANONICAL_INTEGER, ROLES, ColumnRoles, Role, TextLayout, find_roles, sniff
 from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
 
@@ -59,7 +59,7 @@ def read(
 
     A file whose suffix has a reader of its own (`register_reader`) is read by that.
     """
-    columns: Columns = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
+    columns: ColumnRoles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
     if isinstance(source, str | os.PathLike):
         path, place = Path(os.fsdecode(source)), Place(os.fsdecode(source))
         folder = read_folder(place, columns, name)
@@ -145,7 +145,7 @@ def _suffix(path: Path) -> str:
 
 def _read_text(
     path: Path,
-    columns: Columns,
+    columns: ColumnRoles,
     name: str,
     delimiter: str | None,
     header: bool | None,
@@ -276,7 +276,7 @@ def _with_integer_ids(text: pl.DataFrame) -> pl.DataFrame:
 # ---------------------------------------------------------------------- tables
 
 
-def _from_object(source: Any, columns: Columns, where: str) -> pl.DataFrame:
+def _from_object(source: Any, columns: ColumnRoles, where: str) -> pl.DataFrame:
     try:
         return _converted(source, columns, where)
     except ReadError:
@@ -288,7 +288,7 @@ def _from_object(source: Any, columns: Columns, where: str) -> pl.DataFrame:
         ) from error
 
 
-def _converted(source: Any, columns: Columns, where: str) -> pl.DataFrame:
+def _converted(source: Any, columns: ColumnRoles, where: str) -> pl.DataFrame:
     module = type(source).__module__.split(".")[0]
     if module == "scipy" and getattr(source, "ndim", None) == 2 and hasattr(source, "tocoo"):
         coo = source.tocoo()

@@ -17,7 +17,7 @@ from purerec.errors import ReadError
 
 Role = Literal["user", "item", "rating", "timestamp", "label"]
 ROLES: tuple[Role, ...] = ("user", "item", "rating", "timestamp", "label")
-Columns = dict[Role, str | int | None]
+ColumnRoles = dict[Role, str | int | None]
 """The name or position of each column that somebody told"""
 
 _NAMES: dict[Role, str] = {

@@ -47,7 +47,7 @@ from purerec.sampling.unlabeled import UnlabeledSampler, weighted
 from purerec.training.history import mean_norms
 from purerec.types import F32, F64, I32, U64
 
-Vectors = dict[str, F32]
+VectorTables = dict[str, F32]
 
 _BLOCK = 128  # triples whose candidates are drawn together
 _AHEAD = 6  # triples between asking for a row and using it
@@ -291,11 +291,11 @@ class PairwiseEngine:
         """Mean lengths of the vectors."""
         return mean_norms(vectors(self.factors, self.settings.dim))
 
-    def state(self) -> Vectors:
+    def state(self) -> VectorTables:
         """user (n_users, dim), item (n_items, dim), item_bias (n_items,)"""
         return unpack(self.factors, self.settings.dim)
 
-    def restore(self, state: Vectors) -> None:
+    def restore(self, state: VectorTables) -> None:
         self.factors = pack(state["user"], state["item"], state["item_bias"])
 
 
@@ -311,11 +311,11 @@ def pack(user: F32, item: F32, bias: F32) -> FactorTables:
     return FactorTables(padded(user), padded(item), np.array(bias, np.float32), width)
 
 
-def vectors(factors: FactorTables, dim: int) -> Vectors:
+def vectors(factors: FactorTables, dim: int) -> VectorTables:
     """user (n_users, dim) and item (n_items, dim), without padding, as views."""
     return {side: getattr(factors, side).reshape(-1, factors.width)[:, :dim] for side in ("user", "item")}
 
 
-def unpack(factors: FactorTables, dim: int) -> Vectors:
+def unpack(factors: FactorTables, dim: int) -> VectorTables:
     """The inverse of `pack`: user (n_users, dim), item (n_items, dim), item_bias (n_items,), as copies."""
     return {name: rows.copy() for name, rows in vectors(factors, dim).items()} | {"item_bias": factors.bias.copy()}

@@ -21,7 +21,7 @@ except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="cfgan") from missing
 
 from purerec.engines.pure.torch.engine import one_thread
-from purerec.engines.row_adam import RowAdam, Weights
+from purerec.engines.row_adam import RowAdam, TensorTables
 
 
 @dataclass(frozen=True)
@@ -148,23 +148,23 @@ class CFGANEngine:
         chosen = None if columns.chosen is None else torch.from_numpy(columns.chosen)
         return Vectors(chosen, entries, torch.from_numpy(columns.begins[:-1]), bought, pulled * times, seen)
 
-    def made(self, g: Weights, vectors: Vectors) -> Tensor:
+    def made(self, g: TensorTables, vectors: Vectors) -> Tensor:
         """The generator's vectors, before the sigmoid."""
         hidden = torch.tanh(_sums(vectors, g["in_weight"]) + g["in_bias"])
         return hidden @ g["out_weight"].T + g["out_bias"]
 
-    def judge(self, d: Weights, vector: Tensor, vectors: Vectors) -> Tensor:
+    def judge(self, d: TensorTables, vector: Tensor, vectors: Vectors) -> Tensor:
         """d(vector | the row's own purchases), before the sigmoid; `vector` as it comes into the first layer."""
         hidden = torch.tanh(vector + _sums(vectors, d["bought_weight"]) + d["bias"])
         return hidden @ d["last_weight"] + d["last_bias"]
 
-    def discriminator_loss(self, g: Weights, d: Weights, vectors: Vectors) -> Tensor:
+    def discriminator_loss(self, g: TensorTables, d: TensorTables, vectors: Vectors) -> Tensor:
         with torch.no_grad():
             fake = self.made(g, vectors).sigmoid() * (vectors.bought + vectors.seen)
         real = self.judge(d, _sums(vectors, d["made_weight"]), vectors)
         return (softplus(-real) + softplus(self.judge(d, fake @ d["made_weight"], vectors))).mean()
 
-    def generator_loss(self, g: Weights, d: Weights, vectors: Vectors) -> Tensor:
+    def generator_loss(self, g: TensorTables, d: TensorTables, vectors: Vectors) -> Tensor:
         made = self.made(g, vectors).sigmoid()
         fake = (made * (vectors.bought + vectors.seen)) @ d["made_weight"]
         fooled = softplus(-self.judge(d, fake, vectors)).mean()

@@ -20,7 +20,7 @@ except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="multvae") from missing
 
 from purerec.engines.pure.torch.engine import one_thread
-from purerec.engines.row_adam import RowAdam, Weights
+from purerec.engines.row_adam import RowAdam, TensorTables
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class MultVAEEngine:
             stands_for,
         )
 
-    def loss(self, w: Weights, people: People, noise: Tensor, beta: float) -> Tensor:
+    def loss(self, w: TensorTables, people: People, noise: Tensor, beta: float) -> Tensor:
         """The negative bound of the likelihood, a mean over people, with the code at `noise` standard deviations."""
         mean, log_variance = self.code(w, people)
         logits = self.logits(w, mean + noise * (0.5 * log_variance).exp())
@@ -123,7 +123,7 @@ class MultVAEEngine:
         loss: Tensor = (fit + beta * divergence).mean()
         return loss
 
-    def code(self, w: Weights, people: People) -> tuple[Tensor, Tensor]:
+    def code(self, w: TensorTables, people: People) -> tuple[Tensor, Tensor]:
         """Mean and log-variance of each person's code."""
         sums = embedding_bag(
             people.items, w["in_weight"], people.begins, mode="sum", per_sample_weights=people.weights
@@ -131,7 +131,7 @@ class MultVAEEngine:
         mean, log_variance = linear(torch.tanh(sums + w["in_bias"]), w["code_weight"], w["code_bias"]).chunk(2, 1)
         return mean, log_variance
 
-    def logits(self, w: Weights, code: Tensor) -> Tensor:
+    def logits(self, w: TensorTables, code: Tensor) -> Tensor:
         return linear(torch.tanh(linear(code, w["decode_weight"], w["decode_bias"])), w["out_weight"], w["out_bias"])
 
     # ------------------------------------------------------------------ what was learned

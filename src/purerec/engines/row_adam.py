@@ -11,7 +11,7 @@ from torch.optim.adam import adam
 
 from purerec.types import Array
 
-Weights = dict[str, Tensor]
+TensorTables = dict[str, Tensor]
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -19,17 +19,17 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 class RowAdam:
     """Rows that a step does not touch stay as they are, moments included, as `torch.optim.SparseAdam` has it."""
 
-    def __init__(self, weights: Weights, wide: Collection[str], *, regularization: float) -> None:
+    def __init__(self, weights: TensorTables, wide: Collection[str], *, regularization: float) -> None:
         """`wide`: the names of those with a row for each column of the data."""
         self.weights, self._wide, self._regularization = weights, frozenset(wide), regularization
         self._moments = {m: {name: torch.zeros_like(w) for name, w in weights.items()} for m in _MOMENTS}
         self._steps = torch.zeros(())
 
-    def take(self, columns: Tensor | None = None) -> Weights:
+    def take(self, columns: Tensor | None = None) -> TensorTables:
         """The weights at these columns (None: all), to be trained."""
         return {name: self._rows(name, w, columns).detach().requires_grad_() for name, w in self.weights.items()}
 
-    def step(self, loss: Tensor, taken: Weights, columns: Tensor | None, learning_rate: float) -> float:
+    def step(self, loss: Tensor, taken: TensorTables, columns: Tensor | None, learning_rate: float) -> float:
         """Move what was taken down the slope of `loss`, and put it back; what the loss was."""
         slopes = torch.autograd.grad(loss, list(taken.values()))
         moved = {name: w.detach() for name, w in taken.items()}

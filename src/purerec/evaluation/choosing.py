@@ -8,12 +8,12 @@ from purerec.data.catalog import CATALOG
 from purerec.errors import ConfigError
 from purerec.evaluation.metrics import DEFAULT_METRICS, Metric, parse, parse_of_ranks
 
-Names = str | Iterable[str]
+MetricNames = str | Iterable[str]
 
 _DECIDES = "P@5"
 
 
-def parse_all(names: Names) -> list[Metric]:
+def parse_all(names: MetricNames) -> list[Metric]:
     """Several metrics, given as a list or as 'Recall@20,NDCG@20'; repeated names count once."""
     listed = names.split(",") if isinstance(names, str) else list(names)
     stripped = [name.strip() if isinstance(name, str) else name for name in listed]
@@ -34,7 +34,7 @@ def check_protocol(metrics: Iterable[Metric], protocol: str) -> None:
             )
 
 
-def check_choice(metrics: Names | None, metric: str | None, protocol: str) -> str | None:
+def check_choice(metrics: MetricNames | None, metric: str | None, protocol: str) -> str | None:
     """Refuse wrong names, before anything is read or fitted. Returns the name that `metric` has in results."""
     if metrics is not None:
         check_protocol(parse_all(metrics), protocol)
@@ -47,7 +47,7 @@ def default_metrics(data: str) -> tuple[str, ...]:
     return entry.metrics if entry is not None and entry.metrics else DEFAULT_METRICS
 
 
-def deciding_metric(data: str, metrics: Names | None = None) -> str:
+def deciding_metric(data: str, metrics: MetricNames | None = None) -> str:
     """What models and settings are chosen by unless told: the usual one if it is reported, else the first reported.
 
     That is P@5, or for a data set whose published results are in another metric, that one.

@@ -22,7 +22,7 @@ from purerec.errors import ConfigError
 from purerec.evaluation.own import OwnMetric, add, own_metric, own_names
 from purerec.types import F64
 
-Ints = npt.NDArray[np.integer[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
 
 DEFAULT_METRICS = ("P@3", "P@5", "P@10", "NDCG@3", "NDCG@5", "NDCG@10", "MAP", "MRR")
 """The columns of the paper's tables."""
@@ -34,7 +34,7 @@ _PAIRS_AT_ONCE = 1 << 16
 # ---------------------------------------------------------------------- per user
 
 
-def precision(ranks: Ints, indptr: Ints, k: int) -> F64:
+def precision(ranks: IntArray, indptr: IntArray, k: int) -> F64:
     """P@k = |{i : r_i <= k}| / k
 
     Divided by k even when the user has fewer positives or candidates: a short list is not a precise one.
@@ -42,17 +42,17 @@ def precision(ranks: Ints, indptr: Ints, k: int) -> F64:
     return _hits(ranks, indptr, k) / k
 
 
-def recall(ranks: Ints, indptr: Ints, k: int) -> F64:
+def recall(ranks: IntArray, indptr: IntArray, k: int) -> F64:
     """Recall@k = |{i : r_i <= k}| / n"""
     return _hits(ranks, indptr, k) / np.maximum(np.diff(indptr), 1)
 
 
-def hit_rate(ranks: Ints, indptr: Ints, k: int) -> F64:
+def hit_rate(ranks: IntArray, indptr: IntArray, k: int) -> F64:
     """HitRate@k = 1 if r_1 <= k else 0"""
     return (_hits(ranks, indptr, k) > 0).astype(np.float64)
 
 
-def ndcg(ranks: Ints, indptr: Ints, k: int) -> F64:
+def ndcg(ranks: IntArray, indptr: IntArray, k: int) -> F64:
     """NDCG@k = sum_{i : r_i <= k} 1 / log2(r_i + 1)  /  sum_{j=1}^{min(n, k)} 1 / log2(j + 1)
 
     The denominator is the best that this user's positives can give in k places.
@@ -65,7 +65,7 @@ def ndcg(ranks: Ints, indptr: Ints, k: int) -> F64:
     return np.asarray(dcg / ideal[np.clip(np.diff(indptr), 1, longest) - 1], dtype=np.float64)
 
 
-def average_precision(ranks: Ints, indptr: Ints) -> F64:
+def average_precision(ranks: IntArray, indptr: IntArray) -> F64:
     """AP = 1/n sum_i i / r_i
 
     Over the whole ranking and divided by all n positives; its mean over users is MAP.
@@ -74,7 +74,7 @@ def average_precision(ranks: Ints, indptr: Ints) -> F64:
     return _sum(ordinal / ranks, indptr) / np.maximum(np.diff(indptr), 1)
 
 
-def reciprocal_rank(ranks: Ints, indptr: Ints) -> F64:
+def reciprocal_rank(ranks: IntArray, indptr: IntArray) -> F64:
     """RR = 1 / r_1; its mean over users is MRR."""
     result = np.zeros(len(indptr) - 1)
     filled = np.diff(indptr) > 0
@@ -82,7 +82,7 @@ def reciprocal_rank(ranks: Ints, indptr: Ints) -> F64:
     return result
 
 
-def auc(ranks: Ints, indptr: Ints, candidates: Ints) -> F64:
+def auc(ranks: IntArray, indptr: IntArray, candidates: IntArray) -> F64:
     """AUC = 1 - sum_i (r_i - i) / (n (c - n))
 
     The share of pairs of a positive and another candidate that are in the right order. `candidates` (n_users,) are
@@ -94,15 +94,15 @@ def auc(ranks: Ints, indptr: Ints, candidates: Ints) -> F64:
     return np.where(pairs > 0, 1 - _sum((ranks - ordinal).astype(np.float64), indptr) / np.maximum(pairs, 1), 0.5)
 
 
-def _user_of(indptr: Ints) -> Ints:
+def _user_of(indptr: IntArray) -> IntArray:
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
 
-def _hits(ranks: Ints, indptr: Ints, k: int) -> F64:
+def _hits(ranks: IntArray, indptr: IntArray, k: int) -> F64:
     return np.bincount(_user_of(indptr)[ranks <= k], minlength=len(indptr) - 1).astype(np.float64)
 
 
-def _sum(values: F64, indptr: Ints) -> F64:
+def _sum(values: F64, indptr: IntArray) -> F64:
     # Not a difference of running sums, which would make a user's value depend on those before.
     sums: F64 = np.bincount(_user_of(indptr), weights=values, minlength=len(indptr) - 1)  # type: ignore[assignment]  # typed as counts, which weights make floats
     return sums
@@ -111,7 +111,7 @@ def _sum(values: F64, indptr: Ints) -> F64:
 # ---------------------------------------------------------------------- of lists
 
 
-def coverage(lists: Ints, n_items: int) -> float:
+def coverage(lists: IntArray, n_items: int) -> float:
     """Coverage@k = |items in at least one list| / n_items
 
     lists: (n_users, k), padded with -1.
@@ -119,7 +119,7 @@ def coverage(lists: Ints, n_items: int) -> float:
     return float(np.count_nonzero(_exposure(lists, n_items)) / max(n_items, 1))
 
 
-def gini(lists: Ints, n_items: int) -> float:
+def gini(lists: IntArray, n_items: int) -> float:
     """Gini@k = sum_{j=1}^{m} (2 j - m - 1) x_j / (m sum_j x_j),  x_1 <= ... <= x_m: times each item is listed
 
     0: all m items of the catalogue are shown equally often; towards 1: few are shown all the time.
@@ -132,7 +132,7 @@ def gini(lists: Ints, n_items: int) -> float:
     return float(weights @ exposure / (n_items * total))
 
 
-def novelty(lists: Ints, item_counts: Ints, n_users: int) -> F64:
+def novelty(lists: IntArray, item_counts: IntArray, n_users: int) -> F64:
     """Novelty@k = 1/k sum_{i in list} -log2(max(c_i, 1) / n_users)
 
     (n_users,): mean self-information of a user's list. c_i is the number of train users with item i; an item
@@ -145,7 +145,7 @@ def novelty(lists: Ints, item_counts: Ints, n_users: int) -> F64:
     return np.asarray(total / np.maximum(filled.sum(axis=1), 1), dtype=np.float64)
 
 
-def popularity(lists: Ints, item_counts: Ints) -> F64:
+def popularity(lists: IntArray, item_counts: IntArray) -> F64:
     """Popularity@k = 1/k sum_{i in list} (|{j : c_j < c_i}| + |{j : c_j = c_i}| / 2) / m
 
     (n_users,): mean percentile, from 0 to 1, of the listed items among all m items by their number of train users c.
@@ -159,7 +159,7 @@ def popularity(lists: Ints, item_counts: Ints) -> F64:
     return np.asarray(total / np.maximum(filled.sum(axis=1), 1), dtype=np.float64)
 
 
-def diversity(lists: Ints, train: Csr) -> F64:
+def diversity(lists: IntArray, train: Csr) -> F64:
     """ILD@k = 2 / (k (k - 1)) sum_{i < j in list} 1 - |U_i and U_j| / sqrt(|U_i| |U_j|)
 
     (n_users,): intra-list diversity, the mean distance of two listed items, where U_i are the train users of item i.
@@ -182,7 +182,7 @@ def diversity(lists: Ints, train: Csr) -> F64:
     return np.asarray(total.sum(axis=1) / np.maximum(both.sum(axis=1), 1), dtype=np.float64)
 
 
-def serendipity(lists: Ints, popular: Ints, relevant: Ints) -> F64:
+def serendipity(lists: IntArray, popular: IntArray, relevant: IntArray) -> F64:
     """Serendipity@k = |{i in list : i is relevant and not among the k most popular}| / k
 
     (n_users,): hits that a list of popular items would not have had (Ge et al., RecSys 2010).
@@ -193,21 +193,21 @@ def serendipity(lists: Ints, popular: Ints, relevant: Ints) -> F64:
     return np.asarray((relevant & ~expected).sum(axis=1) / lists.shape[1], dtype=np.float64)
 
 
-def _exposure(lists: Ints, n_items: int) -> Ints:
+def _exposure(lists: IntArray, n_items: int) -> IntArray:
     return np.bincount(lists[lists >= 0], minlength=n_items)
 
 
 # ---------------------------------------------------------------------- names
 
-_OF_RANKS_AT_K: dict[str, Callable[[Ints, Ints, int], F64]] = {
+_OF_RANKS_AT_K: dict[str, Callable[[IntArray, IntArray, int], F64]] = {
     "P": precision,
     "NDCG": ndcg,
     "Recall": recall,
     "HitRate": hit_rate,
 }
-_OF_RANKS: dict[str, Callable[[Ints, Ints], F64]] = {"MAP": average_precision, "MRR": reciprocal_rank}
+_OF_RANKS: dict[str, Callable[[IntArray, IntArray], F64]] = {"MAP": average_precision, "MRR": reciprocal_rank}
 _OF_LISTS = ("Coverage", "Novelty", "Gini", "Popularity", "ILD", "Serendipity")
-_OF_CANDIDATES: dict[str, Callable[[Ints, Ints, Ints], F64]] = {"AUC": auc}
+_OF_CANDIDATES: dict[str, Callable[[IntArray, IntArray, IntArray], F64]] = {"AUC": auc}
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class Metric:
     def needs_lists(self) -> bool:
         return self.kind in _OF_LISTS if self.own is None else self.own.of_lists
 
-    def of_ranks(self, ranks: Ints, indptr: Ints, candidates: Ints | None = None) -> F64:
+    def of_ranks(self, ranks: IntArray, indptr: IntArray, candidates: IntArray | None = None) -> F64:
         """(n_users,); AUC needs the number of candidates of each user."""
         if self.own is not None:
             return self.own.values(np.split(ranks, indptr[1:-1]), self.k)

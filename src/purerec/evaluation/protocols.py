@@ -29,7 +29,7 @@ from purerec.data.display.html import html_table
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split
 from purerec.errors import ConfigError, DataError, counted
-from purerec.evaluation.choosing import Names, check_protocol, default_metrics, parse_all
+from purerec.evaluation.choosing import MetricNames, check_protocol, default_metrics, parse_all
 from purerec.evaluation.leakage import check_unseen
 from purerec.evaluation.lists import LIST_LENGTH, Lists
 from purerec.evaluation.metrics import Metric
@@ -143,7 +143,7 @@ def evaluate(
     split: Split,
     *,
     protocol: Protocol = "exact",
-    metrics: Names | None = None,
+    metrics: MetricNames | None = None,
     seed: int = 0,
     pool: int = 500,
     repetitions: int = 50,

@@ -12,7 +12,7 @@ from purerec.data.catalog import cache_folder
 from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
 from purerec.data.splits import split as make_split
-from purerec.evaluation.choosing import Names, check_choice
+from purerec.evaluation.choosing import MetricNames, check_choice
 from purerec.evaluation.protocols import Protocol
 from purerec.experiments.cells.cell import CellStore
 from purerec.experiments.cells.limits import seconds_of
@@ -35,7 +35,7 @@ def compare(
     *,
     seeds: int | None = None,
     against: str | None = None,
-    metrics: Names | None = None,
+    metrics: MetricNames | None = None,
     metric: str | None = None,
     settings: Mapping[str, Any] | None = None,
     settings_file: str | os.PathLike[str] | None = None,

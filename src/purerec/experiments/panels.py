@@ -8,7 +8,7 @@ from functools import cached_property
 
 from purerec.data.splits import Split
 from purerec.errors import ConfigError, PurerecError
-from purerec.evaluation.choosing import Names, check_choice, deciding_metric, default_metrics, parse_all
+from purerec.evaluation.choosing import MetricNames, check_choice, deciding_metric, default_metrics, parse_all
 from purerec.evaluation.protocols import Protocol
 from purerec.experiments.cells.cell import Cell, CellStore
 from purerec.experiments.cells.work import Watch, Worklist, unwatched
@@ -89,7 +89,7 @@ def make_panel(
     *,
     seeds: int = 5,
     baseline: str | None = None,
-    metrics: Names | None = None,
+    metrics: MetricNames | None = None,
     metric: str | None = None,
     protocol: Protocol = "exact",
     pool: int = 500,

@@ -9,7 +9,7 @@ A results file has the experiment's name, title, number of seeds and `provenance
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -54,9 +54,9 @@ from purerec.experiments.updating import updating_quality
 from purerec.experiments.validation import on_validation_splits
 from purerec.output.study.claims import pairs_to_test
 from purerec.paper.printed import folder
+from purerec.tuning.search import Tell
 from purerec.tuning.settings_file import check_searched, tuned_file
 
-Tell = Callable[[str], None]
 _NO_EXPERIMENTS = ("paper", "published", "figures", "claims")
 """Files beside the experiments: numbers of other people, and what is made of results"""
 

@@ -30,7 +30,7 @@ from pydantic import Field
 from purerec.data.interactions import Csr, Interactions
 from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding, PairwiseFolding, tanh_ratio
-from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
+from purerec.models.contract.iterative import EpochConfig, EpochModel, RateSchedule, scheduled
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
@@ -76,7 +76,7 @@ class CFGANConfig(EpochConfig):
     """Of the generator's Adam, at the start."""
     discriminator_rate: float = Field(default=6e-4, gt=0, le=1)
     """Of the discriminator's Adam, at the start."""
-    schedule: Schedule = "cosine"
+    schedule: RateSchedule = "cosine"
     """cosine: both rates fall to zero over the epochs; steps: a fifth after two thirds of the epochs, a twenty-fifth
     after eight ninths."""
     regularization: float = Field(default=3e-5, ge=0, le=100)

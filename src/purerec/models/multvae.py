@@ -25,7 +25,7 @@ from pydantic import Field
 from purerec.data.interactions import Csr, Interactions
 from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding, tanh_ratio
-from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
+from purerec.models.contract.iterative import EpochConfig, EpochModel, RateSchedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
@@ -56,7 +56,7 @@ class MultVAEConfig(EpochConfig):
     """People per step; a fifth of all at most, so that small data are not done with in a few steps."""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
     """Of Adam, at the start."""
-    schedule: Schedule = "cosine"
+    schedule: RateSchedule = "cosine"
     """cosine: the rate falls to zero over the epochs; steps: a fifth after two thirds of the epochs, a twenty-fifth
     after eight ninths."""
     regularization: float = Field(default=0.0, ge=0, le=100)

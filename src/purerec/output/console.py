@@ -24,12 +24,12 @@ class Interrupted(Exception):
     """Ctrl-C, with what is to be said about it; typer keeps the message of a KeyboardInterrupt to itself."""
 
 
-Level = Literal["quiet", "usual", "verbose"]
-_level: Level = "usual"
+Verbosity = Literal["quiet", "usual", "verbose"]
+_level: Verbosity = "usual"
 
 
 @contextmanager
-def speaking(level: Level) -> Iterator[None]:
+def speaking(level: Verbosity) -> Iterator[None]:
     """How much is said beside the answer, for the time of a command."""
     global _level
     before, _level = _level, level

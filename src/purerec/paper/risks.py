@@ -24,7 +24,7 @@ from purerec.errors import DataError
 
 Logits = npt.NDArray[np.floating]
 GeneratorLoss = Literal["nonsaturating", "saturating"]
-Kind = Literal["pn", "pu", "nnpu"]
+RiskKind = Literal["pn", "pu", "nnpu"]
 
 
 def softplus(phi: Logits) -> Logits:
@@ -106,7 +106,7 @@ class LogisticRisk:
     """Whether a step climbs back once the negative part is below 0 (nnPU); see `nnpu_step_objective`."""
 
     @classmethod
-    def of(cls, kind: Kind, prior: float, observed: float = 0.0) -> LogisticRisk:
+    def of(cls, kind: RiskKind, prior: float, observed: float = 0.0) -> LogisticRisk:
         """`observed`: the share of observed pairs that PU draws leave out; 0 is the printed form."""
         if kind == "pn":
             return cls(prior, 1.0, (1 - prior) / prior)

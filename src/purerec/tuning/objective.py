@@ -29,7 +29,7 @@ from purerec.rng import named_rng
 from purerec.training.history import Record
 from purerec.training.run import Run
 
-Settings = dict[str, Any]
+SettingValues = dict[str, Any]
 Report = Callable[[float, int], None]
 
 REPORTS = 5
@@ -95,7 +95,7 @@ class Task:
     def evaluate(self, model: Recommender, fold: Split) -> Evaluation:
         return evaluate(model, fold, protocol=self.protocol, metrics=(self.metric,), pool=self.pool)
 
-    def measure(self, model: str, settings: Settings, report: Report, deadline: float = math.inf) -> float:
+    def measure(self, model: str, settings: SettingValues, report: Report, deadline: float = math.inf) -> float:
         """The mean of the metric over the folds. Reports are running means; steps count on through the folds."""
         done = 0.0
         for number, fold in enumerate(self.folds[: self.n_folds]):
@@ -108,7 +108,9 @@ class Task:
             done += self._fit(model, settings, fold, self.seed + number, during, deadline)
         return done / self.n_folds
 
-    def _fit(self, name: str, settings: Settings, fold: Split, seed: int, report: Report, deadline: float) -> float:
+    def _fit(
+        self, name: str, settings: SettingValues, fold: Split, seed: int, report: Report, deadline: float
+    ) -> float:
         model = make_model(name, **settings)
         epochs = getattr(model.config, "epochs", 0)
         if "validate_every" not in type(model.config).model_fields or not epochs:
@@ -133,7 +135,7 @@ class Task:
         # The last epoch is always validated, by the exact protocol.
         return last if self.protocol == "exact" else self.evaluate(model, fold).metrics[self.metric]
 
-    def check(self, model: str, defaults: Settings, best: Settings) -> Check:
+    def check(self, model: str, defaults: SettingValues, best: SettingValues) -> Check:
         """Two settings on the fresh folds, which no trial has seen."""
         fresh = list(enumerate(self.folds))[self.n_folds :]
         values = []

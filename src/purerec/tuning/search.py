@@ -22,7 +22,7 @@ from purerec import __version__
 from purerec.errors import ConfigError, MissingExtraError, PurerecError, counted
 from purerec.models.contract.search_space import SearchSpace
 from purerec.models.registry import make_model
-from purerec.tuning.objective import Check, OutOfTime, Settings, Task
+from purerec.tuning.objective import Check, OutOfTime, SettingValues, Task
 from purerec.tuning.study import claimed, in_use, need_optuna, open_study, seed_next
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Tuned:
 
     model: str
     metric: str
-    settings: Settings
+    settings: SettingValues
     """What to use: the best trial's, or the defaults (and what was fixed) if that was not better in the check."""
     kept: Literal["tuned", "defaults"]
     why: str
@@ -74,7 +74,7 @@ class Tuned:
     """Value of the first trial."""
     best: float
     """Value of the best."""
-    best_settings: Settings
+    best_settings: SettingValues
     trials: int
     pruned: int
     failed: int
@@ -137,11 +137,11 @@ class Pruned(Exception):
 class Search:
     """One model, one study."""
 
-    def __init__(self, task: Task, model: str, fixed: Settings, path: Path | None) -> None:
+    def __init__(self, task: Task, model: str, fixed: SettingValues, path: Path | None) -> None:
         self.optuna = need_optuna()
         config = make_model(model, **fixed).config
         self.task, self.model = task, model
-        self.fixed: Settings = {name: getattr(config, name) for name in fixed}  # as the config understands them
+        self.fixed: SettingValues = {name: getattr(config, name) for name in fixed}  # as the config understands them
         self.space: SearchSpace = {n: s for n, s in type(config).search_space.items() if n not in fixed}
         self.study: Study = open_study(path, self.identity())
         self.states = self.optuna.trial.TrialState
@@ -164,7 +164,7 @@ class Search:
 
     # ------------------------------------------------------------------ trials
 
-    def run(self, also: Settings, budget: Budget, tell: Tell) -> None:
+    def run(self, also: SettingValues, budget: Budget, tell: Tell) -> None:
         """Trials, until the budget is spent."""
         self._enqueue(also)
         most = budget.most_trials if self.space else 1
@@ -178,7 +178,7 @@ class Search:
             seed_next(self.study, self.task.seed)
             self._one(self.study.ask(), start, start + left, tell)
 
-    def _enqueue(self, also: Settings) -> None:
+    def _enqueue(self, also: SettingValues) -> None:
         """The defaults first, unless they were tried; then the settings that were asked for."""
         states = (self.states.COMPLETE, self.states.PRUNED, self.states.WAITING)
         known = {t.user_attrs.get("given") for t in self.study.get_trials(deepcopy=False, states=states)}
@@ -188,10 +188,10 @@ class Search:
         if wanted and "also" not in known:
             self.study.enqueue_trial(self.start() | wanted, user_attrs={"given": "also"})
 
-    def start(self) -> Settings:
+    def start(self) -> SettingValues:
         """The defaults as points of the space, for the sampler to learn from."""
         config = make_model(self.model, **self.fixed).config
-        found: Settings = {}
+        found: SettingValues = {}
         for name, space in self.space.items():
             value = getattr(config, name)
             if value is None:
@@ -246,7 +246,7 @@ class Search:
     def _complete(self) -> list[Any]:
         return self.study.get_trials(deepcopy=False, states=(self.states.COMPLETE,))
 
-    def _known(self, settings: Settings) -> float | None:
+    def _known(self, settings: SettingValues) -> float | None:
         same = [t.value for t in self._complete() if t.user_attrs["settings"] == settings]
         return same[0] if same else None
 
@@ -288,7 +288,7 @@ class Search:
             importance=self._importance(),
         )
 
-    def _check(self, settings: Settings, tell: Tell) -> Check:
+    def _check(self, settings: SettingValues, tell: Tell) -> Check:
         """Kept in the study: continuing a finished one costs nothing."""
         known = self.study.user_attrs.get("check")
         if known is not None and known["settings"] == settings:

@@ -11,7 +11,7 @@ import numpy as np
 
 from purerec.types import F64, I32, I64, Array, Mask
 
-Cell = int | float | bool | str | list[str] | None
+CellValue = int | float | bool | str | list[str] | None
 """A value as people, and JSON, see it; None: missing"""
 
 
@@ -25,7 +25,7 @@ class Column(ABC):
         """Rows."""
 
     @abstractmethod
-    def cell(self, row: int) -> Cell:
+    def cell(self, row: int) -> CellValue:
         """One value."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Numbers(Column):
     def __len__(self) -> int:
         return len(self.values)
 
-    def cell(self, row: int) -> Cell:
+    def cell(self, row: int) -> CellValue:
         value = float(self.values[row])
         if np.isnan(value):
             return None
@@ -99,7 +99,7 @@ class Flags(Column):
     def __len__(self) -> int:
         return len(self.values)
 
-    def cell(self, row: int) -> Cell:
+    def cell(self, row: int) -> CellValue:
         value = int(self.values[row])
         return None if value < 0 else bool(value)
 
@@ -134,7 +134,7 @@ class Words(Column):
     def __len__(self) -> int:
         return len(self.codes)
 
-    def cell(self, row: int) -> Cell:
+    def cell(self, row: int) -> CellValue:
         code = int(self.codes[row])
         return None if code < 0 else self.words[code]
 
@@ -184,7 +184,7 @@ class Tags(Column):
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def cell(self, row: int) -> Cell:
+    def cell(self, row: int) -> CellValue:
         codes = self.codes[self.starts[row] : self.starts[row + 1]]
         return [self.words[code] for code in codes.tolist()] or None
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from purerec.data.items.columns import Cell, Column, Numbers, Tags, Words
+from purerec.data.items.columns import CellValue, Column, Numbers, Tags, Words
 from purerec.data.items.conditions import SIGNS, no_column
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError
@@ -69,7 +69,7 @@ class ItemTable:
             raise no_column(name, list(self.columns))
         return self.columns[same[0]]
 
-    def row(self, row: int, names: Sequence[str] | None = None) -> dict[str, Cell]:
+    def row(self, row: int, names: Sequence[str] | None = None) -> dict[str, CellValue]:
         """What is known of an item, without what is missing."""
         chosen = self.columns if names is None else {name: self.column(name) for name in names}
         cells = {name: column.cell(row) for name, column in chosen.items()}

@@ -23,7 +23,7 @@ from purerec.data.contents import BLANK, Content, reason, refuse_binary, text_co
 from purerec.data.interactions import Interactions
 from purerec.data.large.places import Place
 from purerec.data.readers import body, read_rows
-from purerec.data.sniffing import Columns, TextLayout, find_roles, sniff
+from purerec.data.sniffing import ColumnRoles, TextLayout, find_roles, sniff
 from purerec.data.validation import checked
 from purerec.errors import MissingExtraError, ReadError
 
@@ -54,7 +54,7 @@ class Chunk:
 class HowToRead:
     """How to read all files."""
 
-    columns: Columns
+    columns: ColumnRoles
     encoding: str = "utf-8"
     chunk_bytes: int = 1 << 26
 

@@ -11,14 +11,14 @@ from purerec.data.delimited import POLARS_ERRORS
 from purerec.data.interactions import Interactions
 from purerec.data.large.dataset import Dataset
 from purerec.data.large.places import Place, is_url
-from purerec.data.sniffing import Columns, find_roles
+from purerec.data.sniffing import ColumnRoles, find_roles
 from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
 
 PARQUET = (".parquet", ".pq")
 
 
-def read_folder(place: Place, columns: Columns, name: str | None) -> Interactions | None:
+def read_folder(place: Place, columns: ColumnRoles, name: str | None) -> Interactions | None:
     """All rows of a folder; None if it is none."""
     names = place.names()
     if names is None:
@@ -43,7 +43,7 @@ def read_folder(place: Place, columns: Columns, name: str | None) -> Interaction
         raise ReadError(f"{place}: its files have different types ({reason(error)}); write them alike") from None
 
 
-def read_parquet(place: Place, columns: Columns) -> pl.DataFrame:
+def read_parquet(place: Place, columns: ColumnRoles) -> pl.DataFrame:
     """The columns that have a role."""
     where = shown(place.address)
     try:

@@ -46,7 +46,7 @@ from purerec.types import F32, F64, I32, I64
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
 
-Kind = Literal["liked", "like_you", "popular"]
+ReasonKind = Literal["liked", "like_you", "popular"]
 
 _CLEAR = 0.25
 """A score is lifted from this many standard deviations of the person's lifts on."""
@@ -75,7 +75,7 @@ class Explanation:
 
     item: Id
     score: float
-    kind: Kind
+    kind: ReasonKind
     lift: float
     """How far the score is above what popularity explains"""
     reason: str
@@ -149,7 +149,7 @@ def explain_list(model: Recommender, person: Person, target_idx: npt.ArrayLike, 
     return found
 
 
-def _kind(lift: float, spread: float, gain: F64) -> Kind:
+def _kind(lift: float, spread: float, gain: F64) -> ReasonKind:
     if lift <= _CLEAR * spread:
         return "popular"
     strongest = np.sort(np.maximum(gain, 0))[::-1][:_FEW]
@@ -192,7 +192,7 @@ def _explanation(
     target: int,
     score: float,
     lift: float,
-    kind: Kind,
+    kind: ReasonKind,
     shares: F64 | None,
     gain: F64,
     chosen: I64,
@@ -223,7 +223,7 @@ def _table(model: Recommender, item_idx: I32, shares: F64, lifts: F64) -> pl.Dat
     return pl.DataFrame({**columns, "share": shares, "lift": lifts})
 
 
-def _reason(model: Recommender, kind: Kind, item_idx: I32) -> str:
+def _reason(model: Recommender, kind: ReasonKind, item_idx: I32) -> str:
     if kind != "liked":
         return "popular" if kind == "popular" else "popular with people like you"
     titles = [None] * len(item_idx) if model.labels is None else model.labels.gather(item_idx).to_list()
@@ -231,7 +231,7 @@ def _reason(model: Recommender, kind: Kind, item_idx: I32) -> str:
     return "because you liked " + " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _text(kind: Kind, lift: float, carried: float, n_own: int, *, has_parts: bool) -> str:
+def _text(kind: ReasonKind, lift: float, carried: float, n_own: int, *, has_parts: bool) -> str:
     if not n_own:
         return "Nothing is known of this person: the score is the same for everybody."
     if kind == "popular":

@@ -22,7 +22,7 @@ from purerec.training.loop import train
 from purerec.training.run import Run, Trainable
 from purerec.types import F32, I64, Mask, State
 
-Schedule = Literal["steps", "cosine", "constant"]
+RateSchedule = Literal["steps", "cosine", "constant"]
 
 _EPOCHS_TO_CONTINUE = 0.1
 """Epochs of an update, as a share of those of a fit"""
@@ -188,7 +188,7 @@ def _with_known(fresh: State, known: State) -> State:
     return found
 
 
-def scheduled(schedule: Schedule, rate: float, number: int, epochs: int) -> float:
+def scheduled(schedule: RateSchedule, rate: float, number: int, epochs: int) -> float:
     """The learning rate of epoch `number`, from 0."""
     done = number / max(1, epochs)
     if schedule == "cosine":

@@ -19,7 +19,7 @@ from purerec.types import Array
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
 
-Model = TypeVar("Model", bound="Recommender")
+AnyModel = TypeVar("AnyModel", bound="Recommender")
 
 
 def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | None, facts: Mapping[str, Any]) -> Path:
@@ -50,7 +50,7 @@ def class_path(model: type[Recommender]) -> str | None:
     return None if own.__module__.startswith("purerec.") else import_path(own)
 
 
-def restore(kind: type[Model], stored: storage.Stored, where: str) -> Model:
+def restore(kind: type[AnyModel], stored: storage.Stored, where: str) -> AnyModel:
     """A model from what was found in a folder; `where` names it in errors."""
     try:
         model = kind(make_config(kind, _with_known_metric(kind._upgraded(stored.manifest["config"]))))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -28,9 +28,8 @@ from purerec.training.run import Run
 from purerec.types import I64
 
 if TYPE_CHECKING:
+    from purerec.models.contract.model_folder import AnyModel
     from purerec.models.contract.recommender import Recommender
-
-Model = TypeVar("Model", bound="Recommender")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class Growth:
         return not (self.users or self.items or self.positives)
 
 
-def update(model: Model, new: Interactions, *, seed: int, run: Run | None, epochs: int | None) -> Model:
+def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, epochs: int | None) -> AnyModel:
     """See `Recommender.update`."""
     _check(model, epochs)
     growth = unite(model, new)

@@ -19,7 +19,7 @@ from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
 from purerec.models.contract.data_defaults import DIM, chance_penalty, observed_share, usual_dim
 from purerec.models.contract.foldin import Folding
-from purerec.models.contract.iterative import EpochConfig, EpochModel, Schedule, scheduled
+from purerec.models.contract.iterative import EpochConfig, EpochModel, RateSchedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.folding import folding_of
 from purerec.models.families.scorers import SCORER_PARTS, dot_product, module_scores, scores
@@ -63,7 +63,7 @@ class DiscriminatorConfig(EpochConfig):
     """Positives per step; at most an eighth of all positives, but no fewer than 32."""
     learning_rate: float = Field(default=1e-2, gt=0, le=10)
     """Of Adam, at the start."""
-    schedule: Schedule = "cosine"
+    schedule: RateSchedule = "cosine"
     """cosine: the rate falls to zero; steps: a fifth of it after two thirds of the epochs, a twenty-fifth after eight
     ninths."""
     regularization: Annotated[float, Field(ge=0, le=1e6)] | None = None

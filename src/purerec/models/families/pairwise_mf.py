@@ -14,7 +14,7 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
 from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, PairwiseFolding
-from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, Schedule, scheduled
+from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.rng import named_rng
 from purerec.storage import Layout, Part
@@ -31,7 +31,7 @@ class FactorConfig(EpochConfig):
     """Passes over the positives."""
     learning_rate: float = Field(default=0.1, gt=0, le=10)
     """Step size of SGD, at the start."""
-    schedule: Schedule = "cosine"
+    schedule: RateSchedule = "cosine"
     """cosine: falls to zero over the epochs; steps: a fifth of the rate after two thirds of the epochs, a
     twenty-fifth after eight ninths."""
     regularization: Annotated[float, Field(ge=0, le=100)] | None = None

@@ -10,12 +10,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from purerec.errors import ConfigError, first_problem
-from purerec.output.study.results import Found, panels
+from purerec.output.study.results import StudyResults, panels
 from purerec.output.study.tables import TextTable, p_value
-from purerec.output.study.tests import ClaimSpec, Compared, Finding, Verdict, compared, judged
+from purerec.output.study.tests import ClaimSpec, ClaimVerdict, Compared, Finding, compared, judged
 from purerec.paper.printed import folder
 
-VERDICTS: tuple[Verdict, ...] = ("holds", "holds in part", "does not hold", "no results yet")
+VERDICTS: tuple[ClaimVerdict, ...] = ("holds", "holds in part", "does not hold", "no results yet")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def claim_specs(path: Path | None = None) -> list[ClaimSpec]:
         raise ConfigError(f"{path}: {first_problem(error)}") from None
 
 
-def judge(claims: Sequence[ClaimSpec], results: Mapping[str, Found]) -> list[Judged]:
+def judge(claims: Sequence[ClaimSpec], results: Mapping[str, StudyResults]) -> list[Judged]:
     """Every claim with its finding."""
     return [
         Judged(

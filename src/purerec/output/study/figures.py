@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from purerec.errors import ConfigError, first_problem
 from purerec.output.charts import Axis, Chart, Point, Series, Spot, bubbles, lines, scatter
-from purerec.output.study.results import Found, PanelResults, panels
+from purerec.output.study.results import PanelResults, StudyResults, panels
 from purerec.paper.printed import folder
 
 _LEAST_SECONDS = 0.001
@@ -55,7 +55,7 @@ def figure_specs(path: Path | None = None) -> list[FigureSpec]:
         raise ConfigError(f"{path}: {first_problem(error)}") from None
 
 
-def charts_of(spec: FigureSpec, results: Mapping[str, Found]) -> list[Chart]:
+def charts_of(spec: FigureSpec, results: Mapping[str, StudyResults]) -> list[Chart]:
     """The charts of a figure; none if none of its experiments has results."""
     return [
         chart for name in spec.results if name in results for chart in _KINDS[spec.chart](spec, name, results[name])
@@ -70,7 +70,7 @@ def accuracy_and_time(
     return scatter(_title(panel), spots, Axis("seconds to fit", log=True), Axis(metric))
 
 
-def _time(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
+def _time(spec: FigureSpec, name: str, found: StudyResults) -> list[Chart]:
     return [
         accuracy_and_time(panel, metric, highlight=spec.highlight, models=spec.models or ())
         for panel in _panels(spec, name, found)
@@ -79,7 +79,7 @@ def _time(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
     ]
 
 
-def _bubbles(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
+def _bubbles(spec: FigureSpec, name: str, found: StudyResults) -> list[Chart]:
     made = []
     for panel in _panels(spec, name, found):
         metric = (spec.metrics or [panel.metric])[0]
@@ -103,7 +103,7 @@ def _is_of(model: str, highlight: str) -> bool:
     return model == highlight or model.startswith(f"{highlight},")
 
 
-def _sweep(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
+def _sweep(spec: FigureSpec, name: str, found: StudyResults) -> list[Chart]:
     return [
         _swept(panel, metric)
         for panel in _panels(spec, name, found)
@@ -130,7 +130,7 @@ def _swept(panel: PanelResults, metric: str) -> Chart:
     return lines(f"{_title(panel)}, {metric}", series, Axis(what, log=wide), Axis(metric))
 
 
-def _regret(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
+def _regret(spec: FigureSpec, name: str, found: StudyResults) -> list[Chart]:
     def climb(regrets: Sequence[float]) -> list[Point]:
         return [Point(100 * regret, (n + 1) / len(regrets)) for n, regret in enumerate(sorted(regrets))]
 
@@ -143,7 +143,7 @@ def _regret(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
     return [lines(f"Defaults on {len(found['logs'])} logs", series, behind, Axis("share of logs", zero=True))]
 
 
-def _recorded(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
+def _recorded(spec: FigureSpec, name: str, found: StudyResults) -> list[Chart]:
     made = []
     for chart in found.get("charts", []):
         if spec.show is not None and not chart["title"].startswith(tuple(spec.show)):
@@ -162,7 +162,7 @@ def _recorded(spec: FigureSpec, name: str, found: Found) -> list[Chart]:
     return made
 
 
-def _panels(spec: FigureSpec, name: str, found: Found) -> list[PanelResults]:
+def _panels(spec: FigureSpec, name: str, found: StudyResults) -> list[PanelResults]:
     return [panel for panel in panels(name, found) if panel.protocol in spec.protocols]
 
 
@@ -170,7 +170,7 @@ def _title(panel: PanelResults) -> str:
     return _TITLES.get(panel.data, panel.data)
 
 
-_KINDS: dict[str, Callable[[FigureSpec, str, Found], Sequence[Chart]]] = {
+_KINDS: dict[str, Callable[[FigureSpec, str, StudyResults], Sequence[Chart]]] = {
     "time": _time,
     "bubbles": _bubbles,
     "sweep": _sweep,

@@ -9,14 +9,14 @@ from purerec.output import page
 from purerec.output.charts import Chart
 from purerec.output.study.claims import Judged, as_table, claim_specs, judge, summary
 from purerec.output.study.figures import FigureSpec, charts_of, figure_specs
-from purerec.output.study.results import Found, panels
+from purerec.output.study.results import StudyResults, panels
 from purerec.output.study.tables import short, tables_of
 
 _CLASSES = {"holds": "good", "holds in part": "part", "does not hold": "bad", "no results yet": "dim"}
 _TITLE = "PURE and its rivals: a study"
 
 
-def study_report(results: Mapping[str, Found], sources: Mapping[str, str] | None = None) -> str:
+def study_report(results: Mapping[str, StudyResults], sources: Mapping[str, str] | None = None) -> str:
     """The page as text. `sources` says of experiments where their results come from."""
     verdicts = judge(claim_specs(), results)
     figures = [(spec, charts) for spec in figure_specs() if (charts := charts_of(spec, results))]
@@ -34,7 +34,7 @@ def study_report(results: Mapping[str, Found], sources: Mapping[str, str] | None
     )
 
 
-def _summary(verdicts: Sequence[Judged], results: Mapping[str, Found]) -> str:
+def _summary(verdicts: Sequence[Judged], results: Mapping[str, StudyResults]) -> str:
     lines = []
     for one in verdicts:
         verdict = one.finding.verdict
@@ -57,7 +57,7 @@ def _summary(verdicts: Sequence[Judged], results: Mapping[str, Found]) -> str:
     )
 
 
-def _leaders(results: Mapping[str, Found]) -> list[str]:
+def _leaders(results: Mapping[str, StudyResults]) -> list[str]:
     """The best model of every comparison that varies nothing, and how far the baseline is behind."""
     said = []
     for name, found in results.items():
@@ -85,7 +85,7 @@ def _figure(spec: FigureSpec, charts: Sequence[Chart]) -> str:
     return page.section(spec.title, page.figure(charts, spec.caption), name=f"figure-{spec.name}")
 
 
-def _tables(name: str, found: Found, source: str) -> str:
+def _tables(name: str, found: StudyResults, source: str) -> str:
     made = [
         (f"<h3>{escape(table.title)}</h3>" if table.title != found["title"] else "")
         + page.table(table.headings, table.rows, caption=table.note)

@@ -12,7 +12,7 @@ from typing import Any
 
 from purerec.errors import StoreError
 
-Found = Mapping[str, Any]
+StudyResults = Mapping[str, Any]
 """What is in a results file."""
 
 
@@ -31,7 +31,7 @@ class PanelResults:
     """Models side by side on one split."""
 
     experiment: str
-    found: Found
+    found: StudyResults
 
     @property
     def data(self) -> str:
@@ -55,8 +55,8 @@ class PanelResults:
         return str(self.found.get("label") or next(iter(self.models.values()))[0]["protocol_label"])
 
     @property
-    def models(self) -> Mapping[str, Sequence[Found]]:
-        found: Mapping[str, Sequence[Found]] = self.found["models"]
+    def models(self) -> Mapping[str, Sequence[StudyResults]]:
+        found: Mapping[str, Sequence[StudyResults]] = self.found["models"]
         return found
 
     @property
@@ -64,9 +64,9 @@ class PanelResults:
         return list(next(iter(self.models.values()))[0]["metrics"])
 
     @property
-    def varied(self) -> Mapping[str, Found]:
+    def varied(self) -> Mapping[str, StudyResults]:
         """Rows of a line that varies a setting: the line, and the setting's value."""
-        found: Mapping[str, Found] = self.found.get("varied", {})
+        found: Mapping[str, StudyResults] = self.found.get("varied", {})
         return found
 
     @property
@@ -111,15 +111,15 @@ class PanelResults:
         return Pair(difference, _by_seed(self.values(model, metric), self.values(rival, metric)), "paired by seed")
 
 
-def panels(name: str, found: Found) -> list[PanelResults]:
+def panels(name: str, found: StudyResults) -> list[PanelResults]:
     """The panels of a comparison; none of other experiments."""
     parts = found.get("panels") or ([found] if "models" in found and "tests" in found else [])
     return [PanelResults(name, part) for part in parts]
 
 
-def read(folder: Path) -> dict[str, Found]:
+def read(folder: Path) -> dict[str, StudyResults]:
     """All results of experiments in a folder, by name."""
-    found: dict[str, Found] = {}
+    found: dict[str, StudyResults] = {}
     for path in sorted(folder.glob("*.json")):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from purerec.output.study.results import Found, PanelResults, panels
+from purerec.output.study.results import PanelResults, StudyResults, panels
 from purerec.paper.printed import paper_row
 
 
@@ -35,7 +35,7 @@ def p_value(p: float | None) -> str:
     return "" if p is None else "< 0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
-def tables_of(name: str, found: Found) -> list[TextTable]:
+def tables_of(name: str, found: StudyResults) -> list[TextTable]:
     """The tables of a results file; none of a kind that is shown as a figure only."""
     if compared := panels(name, found):
         return [table for panel in compared for table in _of_panel(panel)]
@@ -78,7 +78,7 @@ _PRINTED = {("ml-100k", "exact"), ("ml-1m", "as_published"), ("yelp", "as_publis
 """Where the paper's rows were measured in the same way."""
 
 
-def _validation(found: Found) -> list[TextTable]:
+def _validation(found: StudyResults) -> list[TextTable]:
     rows = found["rows"]
     metrics = list(next(iter(rows.values()))["metrics"])
     lines = [
@@ -88,7 +88,7 @@ def _validation(found: Found) -> list[TextTable]:
     return [TextTable(found["title"], ["", *metrics, f"gain over {found['baseline']}"], lines)]
 
 
-def _exposure(found: Found) -> list[TextTable]:
+def _exposure(found: StudyResults) -> list[TextTable]:
     names = list(found["rows"][0]["metrics"])
     lines = [
         [
@@ -100,7 +100,7 @@ def _exposure(found: Found) -> list[TextTable]:
     return [TextTable(found["title"], ["exposure bias", *names], lines, found["metric"])]
 
 
-def _folding(found: Found) -> list[TextTable]:
+def _folding(found: StudyResults) -> list[TextTable]:
     metric = found["metric"]
     lines = [
         [
@@ -114,7 +114,7 @@ def _folding(found: Found) -> list[TextTable]:
     return [TextTable(found["title"], [metric, "trained on them", "folded in", "difference", ""], lines)]
 
 
-def _updating(found: Found) -> list[TextTable]:
+def _updating(found: StudyResults) -> list[TextTable]:
     metric = found["metric"]
     lines = [
         [f"{r['data']}, {r['model']}: {way}", short(one["metrics"][metric]), seconds(one["seconds"])]
@@ -124,7 +124,7 @@ def _updating(found: Found) -> list[TextTable]:
     return [TextTable(found["title"], ["", metric, "seconds"], lines)]
 
 
-def _statistics(found: Found) -> list[TextTable]:
+def _statistics(found: StudyResults) -> list[TextTable]:
     own = [key for key in found["rows"][0] if key not in ("data", "paper")]
     lines = []
     for row in found["rows"]:
@@ -133,14 +133,14 @@ def _statistics(found: Found) -> list[TextTable]:
     return [TextTable(found["title"], ["", *(key.replace("_", " ") for key in own)], lines)]
 
 
-def _relevance(found: Found) -> list[TextTable]:
+def _relevance(found: StudyResults) -> list[TextTable]:
     names = list(found["rows"][0]["distance"])
     lines = [[f"{row['bias']:g}", *(short(row["distance"][name]) for name in names)] for row in found["rows"]]
     note = "Mean distance of the estimated from the true relevance of pairs that were not observed."
     return [TextTable(found["title"], ["exposure bias", *names], lines, note)]
 
 
-def _leave_one_out(found: Found) -> list[TextTable]:
+def _leave_one_out(found: StudyResults) -> list[TextTable]:
     """What each change of the defaults gives on each log."""
     logs = list(next(iter(found["values"].values())))
     lines = [
@@ -157,7 +157,7 @@ def _number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def _priors(found: Found) -> list[TextTable]:
+def _priors(found: StudyResults) -> list[TextTable]:
     names = list(found["rows"][0]["estimates"])
     lines = [
         [
@@ -170,7 +170,7 @@ def _priors(found: Found) -> list[TextTable]:
     return [TextTable(found["title"], ["world", "true prior", *names], lines)]
 
 
-def _similar(found: Found) -> list[TextTable]:
+def _similar(found: StudyResults) -> list[TextTable]:
     ways = list(found["rows"][0]["runs"][0]["test"])
     lines = [
         [f"{row['data']}, {row['model']}", *(short(mean(run["test"][way] for run in row["runs"])) for way in ways)]
@@ -179,7 +179,7 @@ def _similar(found: Found) -> list[TextTable]:
     return [TextTable(found["title"], ["", *ways], lines, f"Liked together in held-out data, first {found['k']}.")]
 
 
-_KINDS: dict[str, Callable[[Found], list[TextTable]]] = {
+_KINDS: dict[str, Callable[[StudyResults], list[TextTable]]] = {
     "estimates": _priors,
     "runs": _similar,
     "gain": _validation,

@@ -15,7 +15,7 @@ from purerec.evaluation.significance import holm
 from purerec.output.study.results import Pair, PanelResults, welch
 from purerec.output.study.tables import p_value, seconds
 
-Verdict = Literal["holds", "holds in part", "does not hold", "no results yet"]
+ClaimVerdict = Literal["holds", "holds in part", "does not hold", "no results yet"]
 _SIGNIFICANT = 0.05
 _METHODS = ("itempop", "slopeone", "coclustering", "svd", "nmf", "pmf", "bpr", "lambdafm", "gmf", "graphgan", "irgan",
         "cfgan", "pugmf")  # fmt: skip
@@ -56,7 +56,7 @@ class ClaimSpec(BaseModel):
 class Finding:
     """What the results say about a claim."""
 
-    verdict: Verdict
+    verdict: ClaimVerdict
     effect: str
     test: str
     p: float | None = None
@@ -87,7 +87,7 @@ def compared(claim: ClaimSpec, metric: str) -> list[Compared]:
     return []
 
 
-def _verdict(good: int, total: int, *, most: float = 1.0) -> Verdict:
+def _verdict(good: int, total: int, *, most: float = 1.0) -> ClaimVerdict:
     return "holds" if good >= most * total else "holds in part" if good else "does not hold"
 
 
@@ -107,7 +107,7 @@ def _best(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
         best, majorities = best + ahead, majorities + (2 * ahead > len(metrics))
     if not said:
         return None
-    verdict: Verdict = "holds" if majorities == len(said) else "holds in part" if best else "does not hold"
+    verdict: ClaimVerdict = "holds" if majorities == len(said) else "holds in part" if best else "does not hold"
     return Finding(
         verdict, "; ".join(said), f"highest mean; {_how(pairs)} against the strongest rival", _largest(pairs)
     )
@@ -241,7 +241,7 @@ def _growth(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
             said.append(f"{panel.data}, {line}: exponent {slope:.2f} ± {error:.2f}")
     if not total:
         return None
-    verdict: Verdict = "holds" if sure == total else "holds in part" if possible else "does not hold"
+    verdict: ClaimVerdict = "holds" if sure == total else "holds in part" if possible else "does not hold"
     return Finding(verdict, "; ".join(said), f"slope of log time, at most {claim.most:g}")
 
 

@@ -34,8 +34,8 @@ UserId = Annotated[str, Path(max_length=_LIMITS.id_length, examples=["196"], des
 ItemId = Annotated[str, Path(max_length=_LIMITS.id_length, examples=["50"], description="An item id.")]
 KQuery = Annotated[int, Query(ge=1, le=_LIMITS.k, description="How many items.", examples=[10])]
 Reasons = Annotated[int, Query(ge=0, le=_LIMITS.because, description="Reasons for each item.", examples=[3])]
-Search = Annotated[str, Query(max_length=_LIMITS.query, description="What to search for; nothing: popular ones.")]
-Found = Annotated[int, Query(ge=1, le=_LIMITS.found, description="How many results.", examples=[20])]
+TextQuery = Annotated[str, Query(max_length=_LIMITS.query, description="What to search for; nothing: popular ones.")]
+FoundQuery = Annotated[int, Query(ge=1, le=_LIMITS.found, description="How many results.", examples=[20])]
 
 
 @dataclass
@@ -251,7 +251,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         tags=["look up"],
         summary="Items by the words of their title or the start of their id; without a query, the most popular",
     )
-    async def items(query: Search = "", limit: Found = 20) -> Response:
+    async def items(query: TextQuery = "", limit: FoundQuery = 20) -> Response:
         return json_response(await service.answer(None, answers.find_items, query, limit))
 
     @app.get(
@@ -261,7 +261,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         tags=["look up"],
         summary="People of the training data by the start of their id",
     )
-    async def users(query: Search = "", limit: Found = 20) -> Response:
+    async def users(query: TextQuery = "", limit: FoundQuery = 20) -> Response:
         return json_response(await service.answer(None, answers.find_users, query, limit))
 
     @app.get(

@@ -28,9 +28,9 @@ from purerec.serving.process.metrics import IN_FLIGHT, Metrics
 from purerec.serving.process.settings import Settings
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 Direct = Mapping[tuple[str, str], Callable[[bytes], Awaitable[bytes]]]
@@ -224,7 +224,7 @@ class _Answer:
         self.status = self.size = 0
         self.ended = False
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: AsgiMessage) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = [*message.get("headers", []), *self._headers]
@@ -284,7 +284,7 @@ async def _discard(receive: Receive) -> None:
 def _given(body: bytes, receive: Receive) -> Receive:
     sent = False
 
-    async def once() -> Message:
+    async def once() -> AsgiMessage:
         nonlocal sent
         if sent:
             return await receive()

@@ -34,7 +34,7 @@ def _whole(value: Any) -> Any:
 WholeId = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1), BeforeValidator(_whole)]
 AnyId = Annotated[TextId | WholeId, Field(union_mode="left_to_right")]
 """Ids are strings; whole numbers are taken for ids that are such."""
-Condition = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["year>=1990"])]
+RuleText = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["year>=1990"])]
 ColumnName = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["genre"])]
 K = Annotated[StrictInt, Field(ge=1, le=_LIMITS.k), BeforeValidator(_whole)]
 _MANY = (
@@ -63,7 +63,7 @@ class RecommendRequest(Request):
     """The only items that may be in the list."""
     explain: Annotated[StrictInt, Field(ge=0, le=_LIMITS.because), BeforeValidator(_whole)] = 0
     """How many reasons to give with each item."""
-    where: Annotated[list[Condition], Field(max_length=_LIMITS.conditions)] = []
+    where: Annotated[list[RuleText], Field(max_length=_LIMITS.conditions)] = []
     """Conditions on the item table that all items fulfil."""
     at_most: Annotated[dict[ColumnName, K], Field(max_length=_LIMITS.conditions)] = {}
     """For columns of the item table: no more items than this with the same value."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Cell = int | float | bool | str | list[str]
+ShownValue = int | float | bool | str | list[str]
 
 _STAR_WARS: dict[str, Any] = {"item": "50", "label": "Star Wars (1977)"}
 _RETURN: dict[str, Any] = {"item": "181", "label": "Return of the Jedi (1983)"}
@@ -23,7 +23,7 @@ class Item(Answer):
     """Its title, if there is one: plain text, never HTML."""
 
 
-Kind = Literal["liked", "like_you", "popular", "new"]
+ShownReason = Literal["liked", "like_you", "popular", "new"]
 
 
 class Reason(Item):
@@ -40,12 +40,12 @@ class Scored(Item):
 
 
 class Listed(Scored):
-    kind: Kind | None = None
+    kind: ShownReason | None = None
     """Why: `liked`, because of the items in `because`; `like_you`, popular with people like this one; `popular`, with
     everybody; `new`, a cold item. Only if reasons were asked for."""
     because: list[Reason] | None = None
     """The person's own items that are the reason, if `kind` is `liked`; else none."""
-    attributes: dict[str, Cell] | None = None
+    attributes: dict[str, ShownValue] | None = None
     """Columns of the item table, without those that are empty for this item; only if asked for."""
 
 
@@ -134,7 +134,7 @@ class UsersAnswer(Answer):
 class ExplainAnswer(Item):
     model: str
     score: float
-    kind: Kind
+    kind: ShownReason
     lift: float
     """How far the score is above what popularity explains."""
     text: str

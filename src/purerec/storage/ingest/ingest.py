@@ -36,7 +36,7 @@ _PART_ROWS = 4_000_000
 _FEWEST_MB = 64
 
 Stage = Literal["reading", "writing"]
-Progress = Callable[[Stage, int, int], None]
+IngestProgress = Callable[[Stage, int, int], None]
 """Called with the stage, what of it is done and what there is, as far as is known"""
 
 
@@ -53,7 +53,7 @@ def ingest(
     partitions: int | None = None,
     memory_mb: float = 1000,
     resume: bool = False,
-    progress: Progress | None = None,
+    progress: IngestProgress | None = None,
 ) -> Dataset:
     """Turn CSV or Parquet files of any size into a data set that `read` and several workers can read.
 
@@ -86,7 +86,7 @@ class _Work:
     places: list[Place]
     how: HowToRead
     n_parts: int
-    progress: Progress
+    progress: IngestProgress
 
     @property
     def identity(self) -> dict[str, Any]:

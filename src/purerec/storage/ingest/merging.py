@@ -15,19 +15,19 @@ import polars as pl
 from purerec.data.interactions import TimeUnit
 from purerec.data.large.dataset import DatasetFacts, part_name, summary, time_units
 from purerec.data.picking import UNITS_PER_SECOND
-from purerec.storage.ingest.spilling import SIDES, Piece, Side
+from purerec.storage.ingest.spilling import SIDES, IdKind, Piece
 
-Progress = Callable[[int, int], None]
+MergeProgress = Callable[[int, int], None]
 """Called with what is done and what there is"""
 
 
-def merge(pieces: Sequence[Piece], n_parts: int, out: Path, *, name: str, progress: Progress) -> DatasetFacts:
+def merge(pieces: Sequence[Piece], n_parts: int, out: Path, *, name: str, progress: MergeProgress) -> DatasetFacts:
     """Write the files of a data set; all that is in memory is one part."""
     steps = 3 * n_parts
     with tempfile.TemporaryFile(dir=out) as users, tempfile.TemporaryFile(dir=out) as items:
         numbers = {side: _numbers(pieces, side, file) for side, file in zip(SIDES, (users, items), strict=True)}
         digests: dict[str, str] = {}
-        sizes: dict[Side, list[int]] = {side: [] for side in SIDES}
+        sizes: dict[IdKind, list[int]] = {side: [] for side in SIDES}
         for part in range(n_parts):
             for side in SIDES:
                 ids = _merge_ids(pieces, side, part, sum(sizes[side]), numbers[side])
@@ -66,12 +66,12 @@ class _Numbers:
         return self._all[self._starts[piece] : self._starts[piece + 1]]
 
 
-def _numbers(pieces: Sequence[Piece], side: Side, file: Any) -> _Numbers:
+def _numbers(pieces: Sequence[Piece], side: IdKind, file: Any) -> _Numbers:
     starts = np.cumsum([0, *(piece.n_ids(side) for piece in pieces)]).tolist()
     return _Numbers(np.memmap(file, dtype=np.int32, mode="w+", shape=(starts[-1],)), starts)
 
 
-def _merge_ids(pieces: Sequence[Piece], side: Side, part: int, first: int, numbers: _Numbers) -> pl.DataFrame:
+def _merge_ids(pieces: Sequence[Piece], side: IdKind, part: int, first: int, numbers: _Numbers) -> pl.DataFrame:
     """The ids of a part, each once and sorted; notes their numbers, from `first` on."""
     tables = [piece.ids(side, part) for piece in pieces]
     if not all(piece.facts["integers"][side] for piece in pieces):  # one that is no number makes all of them text
@@ -90,7 +90,7 @@ def _merge_ids(pieces: Sequence[Piece], side: Side, part: int, first: int, numbe
     return whole.unique().sort("id")
 
 
-def _merge_rows(pieces: Sequence[Piece], part: int, numbers: dict[Side, _Numbers], unit: TimeUnit) -> pl.DataFrame:
+def _merge_rows(pieces: Sequence[Piece], part: int, numbers: dict[IdKind, _Numbers], unit: TimeUnit) -> pl.DataFrame:
     """The rows of a part in the order of the files."""
     tables, before = [], 0
     for at, piece in enumerate(pieces):

@@ -25,9 +25,9 @@ from purerec.types import I32, I64
 
 PIECE = "piece"
 """The kind of folder"""
-Side = Literal["user", "item"]
-Parts = npt.NDArray[np.uint16]
-SIDES: tuple[Side, Side] = ("user", "item")
+IdKind = Literal["user", "item"]
+PartNumbers = npt.NDArray[np.uint16]
+SIDES: tuple[IdKind, IdKind] = ("user", "item")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Piece:
         unit: TimeUnit = self.facts["time_unit"]
         return unit
 
-    def n_ids(self, side: Side) -> int:
+    def n_ids(self, side: IdKind) -> int:
         return int(self.facts["starts"][side][-1])
 
     def span(self, what: str, part: int) -> slice:
@@ -58,7 +58,7 @@ class Piece:
         start, end = self.facts["starts"][what][part : part + 2]
         return slice(start, end)
 
-    def ids(self, side: Side, part: int) -> pl.DataFrame:
+    def ids(self, side: IdKind, part: int) -> pl.DataFrame:
         """The ids of a part (of items, with their titles if there are any), as text or numbers."""
         return self._table(side, part)
 
@@ -109,7 +109,7 @@ def spill(data: Interactions, folder: Path, n_parts: int, **facts: Any) -> Piece
     return Piece(folder, about)
 
 
-def _by_part(vocabulary: Vocabulary, n_parts: int) -> tuple[pl.DataFrame, Parts, I32, I64]:
+def _by_part(vocabulary: Vocabulary, n_parts: int) -> tuple[pl.DataFrame, PartNumbers, I32, I64]:
     """The ids by part; of each as it was its part and its new number; and where each part starts."""
     part = parts_of(vocabulary.ids, n_parts).astype(np.uint16)
     order = np.argsort(part, kind="stable")
@@ -118,7 +118,7 @@ def _by_part(vocabulary: Vocabulary, n_parts: int) -> tuple[pl.DataFrame, Parts,
     return pl.DataFrame({"id": vocabulary.ids.gather(order)}), part, number, _starts(part, n_parts)
 
 
-def _starts(part: Parts, n_parts: int) -> I64:
+def _starts(part: PartNumbers, n_parts: int) -> I64:
     return np.concatenate([[0], np.cumsum(np.bincount(part, minlength=n_parts))]).astype(np.int64)
 
 
