@@ -12,7 +12,7 @@ from purerec.data.interactions import Csr
 from purerec.engines.pure.spec import EpochStats
 from purerec.models.contract.data_defaults import chance_level, shrinking
 from purerec.models.families.discriminator import DiscriminatorGame
-from purerec.sampling.unlabeled import unlabeled_needed
+from purerec.paper.theory import unlabeled_needed
 
 N_USERS, N_ITEMS, PER_USER = 40, 30, 12
 N_P = N_USERS * PER_USER

@@ -220,3 +220,30 @@ def test_white_fakes_with_target_zero_are_the_l2_of_ease() -> None:
         step = rng.normal(0, 0.01, (6, 6))
         np.fill_diagonal(step, 0)
         assert theory.squared_pu_risk(x, found + step, fakes) > at
+
+
+def test_the_bound_on_unlabeled_pairs() -> None:
+    assert theory.unlabeled_needed(64, 0.1) == 100  # 64 / 0.8^2
+    assert theory.unlabeled_needed(1000, 1e-9) == 1001
+    assert theory.unlabeled_needed(100, 0.1, ratio=4.0) == math.ceil(400 / 0.7**2)  # not 200 / 0.7^2, as printed
+    assert theory.unlabeled_needed(0, 0.1) == 0
+
+
+@given(n=st.integers(1, 10**6), prior=st.floats(1e-6, 0.3), ratio=st.floats(0.1, 5))
+def test_the_bound_satisfies_the_inequality_it_comes_from(n: int, prior: float, ratio: float) -> None:
+    if (math.sqrt(ratio) + 1) * prior >= 0.99:
+        return
+    n_u = theory.unlabeled_needed(n, prior, ratio)
+    right = (1 - prior) / math.sqrt(ratio * n)
+    assert prior / math.sqrt(n) + 1 / math.sqrt(n_u) <= right * (1 + 1e-9)
+    if n_u > 1:
+        assert prior / math.sqrt(n) + 1 / math.sqrt(n_u - 1) >= right * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n", "prior", "ratio"),
+    [(-1, 0.1, 1.0), (5, 0.0, 1.0), (5, 1.0, 1.0), (5, 0.5, 1.0), (5, 0.1, 0.0), (5, 0.3, 9.0)],
+)
+def test_no_bound_for_bad_inputs(n: int, prior: float, ratio: float) -> None:
+    with pytest.raises(ConfigError):
+        theory.unlabeled_needed(n, prior, ratio)

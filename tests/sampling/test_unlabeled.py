@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 
 import numba
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from purerec.errors import ConfigError, DataError
-from purerec.sampling.unlabeled import UnlabeledSampler, unlabeled_needed
+from purerec.sampling.unlabeled import UnlabeledSampler
 
 Csr = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 FILTERS = pytest.mark.parametrize("memory_mb", [256.0, 0.0], ids=["bitmap", "bloom"])
@@ -197,30 +196,3 @@ def test_bad_positives_are_refused() -> None:
     with pytest.raises(ConfigError, match="full_users"):
         UnlabeledSampler([0, 1], [1], 3, full_users="ignore")  # type: ignore[arg-type]
     assert UnlabeledSampler([0, 0, 2, 2, 3], [0, 2, 1], 3).n_unobserved == 9
-
-
-def test_the_bound_on_unlabeled_pairs() -> None:
-    assert unlabeled_needed(64, 0.1) == 100  # 64 / 0.8^2
-    assert unlabeled_needed(1000, 1e-9) == 1001
-    assert unlabeled_needed(100, 0.1, ratio=4.0) == math.ceil(400 / 0.7**2)  # not 200 / 0.7^2, as printed
-    assert unlabeled_needed(0, 0.1) == 0
-
-
-@given(n=st.integers(1, 10**6), prior=st.floats(1e-6, 0.3), ratio=st.floats(0.1, 5))
-def test_the_bound_satisfies_the_inequality_it_comes_from(n: int, prior: float, ratio: float) -> None:
-    if (math.sqrt(ratio) + 1) * prior >= 0.99:
-        return
-    n_u = unlabeled_needed(n, prior, ratio)
-    right = (1 - prior) / math.sqrt(ratio * n)
-    assert prior / math.sqrt(n) + 1 / math.sqrt(n_u) <= right * (1 + 1e-9)
-    if n_u > 1:
-        assert prior / math.sqrt(n) + 1 / math.sqrt(n_u - 1) >= right * (1 - 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("n", "prior", "ratio"),
-    [(-1, 0.1, 1.0), (5, 0.0, 1.0), (5, 1.0, 1.0), (5, 0.5, 1.0), (5, 0.1, 0.0), (5, 0.3, 9.0)],
-)
-def test_no_bound_for_bad_inputs(n: int, prior: float, ratio: float) -> None:
-    with pytest.raises(ConfigError):
-        unlabeled_needed(n, prior, ratio)

@@ -137,7 +137,8 @@ def split(
     how      official     ML-100k's u1 to u5 by row order (`fold`; also how="u1")
              given        the train and test parts that Gowalla is published with
              ratio        a random share `test` (0.2) of the rows
-             leave_n_out  `n` random rows of each user (users with n rows or fewer stay in train)
+             leave_n_out  `n` random rows of each user (users with n rows or fewer stay in train); the paper's
+                          leave-ten-out of ML-1M and leave-five-out of Yelp
              temporal     rows from the time `at` on (a date or seconds), or the latest share `test`,
                           or the last `n` of each user
              auto         the data set's own split if it has one, else ratio

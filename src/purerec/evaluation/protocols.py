@@ -2,7 +2,8 @@
 
     exact           every item is ranked but those that the user is known to like (train positives, and at test
                     time validation positives). An item that the user rated low in train stays a candidate.
-    sampled         the test positives are ranked among `pool` random items that the user has never touched.
+    sampled         the test positives are ranked among `pool` random items (the paper: 500) that the user has
+                    never touched.
                     Not an estimate of the exact metrics (Krichene and Rendle, KDD 2020): the two are never
                     put side by side.
     as_published    sampled, with each positive standing in the list `repetitions` times, all copies relevant.

@@ -35,7 +35,7 @@ from purerec.models.contract.iterative import EpochConfig, EpochModel, with_stra
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.rng import named_rng
 from purerec.storage import Layout, Part
-from purerec.training.history import Measures
+from purerec.training.history import Measures, mean_norms
 from purerec.types import F32, I64, State
 
 _DENSITIES = 32
@@ -143,8 +143,7 @@ class Alternation:
         return {
             "phase": "fitting",
             "loss": self.loss() / len(self.by_user.indices),
-            "user_norm": float(np.linalg.norm(self.user, axis=1).mean()),
-            "item_norm": float(np.linalg.norm(self.item, axis=1).mean()),
+            **mean_norms({"user": self.user, "item": self.item}),
         }
 
     def loss(self) -> float:

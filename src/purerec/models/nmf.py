@@ -34,7 +34,7 @@ from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.rating_factors import FactorRatingModel, RatingFactorConfig
 from purerec.models.families.ratings import rating_scale, rating_targets, unlabeled_weight
 from purerec.rng import named_rng
-from purerec.training.history import Measures
+from purerec.training.history import Measures, mean_norms
 from purerec.types import F32, F64, I32, I64, State
 
 
@@ -119,8 +119,7 @@ class Multiplication:
         return {
             "phase": "fitting",
             "loss": loss / float(self.pairs["user"].sum()),
-            "user_norm": float(np.linalg.norm(self.vectors["user"], axis=1).mean()),
-            "item_norm": float(np.linalg.norm(self.vectors["item"], axis=1).mean()),
+            **mean_norms(self.vectors),
         }
 
     def _step(self, name: str, other: str) -> float:

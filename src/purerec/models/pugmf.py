@@ -31,7 +31,7 @@ from purerec.engines.pure.spec import GameSettings
 from purerec.models.contract.data_defaults import observed_share, shrinking
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
-from purerec.sampling.unlabeled import unlabeled_needed
+from purerec.paper.theory import unlabeled_needed
 
 PER_USER: Final = "per_user"
 _LABELED = 0.9

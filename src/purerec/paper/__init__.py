@@ -1,3 +1,9 @@
-"""The paper as functions: its risks, its prior, its theory, and the numbers it prints. One function per equation.
+"""The paper as functions, one for each equation, and the numbers it prints.
 
-May import errors only."""
+    risks         Eq. (PNrisk), (PUrisk), nnPU, V(D)_1, V(D)_2 and the final objective, with their gradients
+    generators    Eq. (generator): what the item and the user generator invent
+    theory        Theorem 1 (the bound on n_u), Lemma 1, Propositions 1 and 2, Theorem 2
+    priors        estimates of the prior pi_p
+    printed       Tables 2 to 5
+
+May import errors only; docs/paper.md lists where everything else of the paper is."""

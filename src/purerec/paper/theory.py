@@ -1,4 +1,4 @@
-"""The propositions of the paper as functions of distributions over a finite set of user-item pairs.
+"""The sampling bound (Theorem 1, n_u), and the propositions as functions of distributions over user-item pairs.
 
 A world is three distributions over the same cells x = (u, i): relevant pairs p_p, non-relevant pairs p_n, fakes
 p_g. Unlabeled pairs are the mixture p_u = prior * p_p + (1 - prior) * p_n. (The appendix prints this as
@@ -27,19 +27,6 @@ import numpy as np
 import numpy.typing as npt
 
 from purerec.errors import ConfigError, DataError
-from purerec.sampling.unlabeled import unlabeled_needed
-
-__all__ = [
-    "EstimationError",
-    "equilibrium_discriminator",
-    "equilibrium_generator",
-    "equilibrium_value",
-    "estimation_error_terms",
-    "generator_value",
-    "optimal_discriminator",
-    "squared_pu_risk",
-    "unlabeled_needed",
-]
 
 Distribution = npt.NDArray[np.float64]
 
@@ -61,6 +48,28 @@ def estimation_error_terms(n_p: int, n_u: int, n_n: int, prior: float) -> Estima
         pu=prior / math.sqrt(n_p) + 1 / math.sqrt(n_u),
         pn=(1 - prior) / math.sqrt(n_n),
     )
+
+
+def unlabeled_needed(n_positive: int, prior: float, ratio: float = 1.0) -> int:
+    """Theorem 1 (unlabeled sampling): PU is no worse than PN learning if n_u >= C n_p / (1 - (sqrt(C)+1) prior)^2.
+
+    `ratio` is C, the negatives per positive that PN learning would have had (n_n = C n_p). The bound follows
+    from prior/sqrt(n_p) + 1/sqrt(n_u) <= (1 - prior)/sqrt(n_n) and exists only for (sqrt(C)+1) prior < 1. The
+    paper prints sqrt(C) in the numerator, an algebra slip; at C = 1, the case of Algorithm 1, both agree.
+    """
+    if n_positive < 0:
+        raise ConfigError(f"n_positive must be at least 0, not {n_positive}")
+    if not 0.0 < prior < 1.0:
+        raise ConfigError(f"prior must lie between 0 and 1, not {prior}")
+    if not (math.isfinite(ratio) and ratio > 0.0):
+        raise ConfigError(f"ratio must be positive and finite, not {ratio}")
+    margin = 1.0 - (math.sqrt(ratio) + 1.0) * prior
+    if margin <= 0.0:
+        raise ConfigError(
+            f"no number of unlabeled pairs is enough: (sqrt({ratio}) + 1) * {prior} is not below 1; "
+            f"use a prior below {1.0 / (math.sqrt(ratio) + 1.0):.4g} or a smaller ratio"
+        )
+    return math.ceil(ratio * n_positive / margin**2)
 
 
 def optimal_discriminator(p_p: Distribution, p_u: Distribution, p_g: Distribution, prior: float) -> Distribution:

@@ -1,6 +1,6 @@
-"""Unlabeled pairs.
+"""Unlabeled pairs. How many are needed, Theorem 1, is in `paper.theory`.
 
-    unlabeled    how many are needed, and the way to draw them from Python
+    unlabeled    the way to draw them from Python
     draws        the same inside kernels
     dynamic      hard ones, chosen by score
 

@@ -1,11 +1,10 @@
-"""Unlabeled pairs, drawn exactly and without a loop that can spin: the sampler, and how many pairs are needed.
+"""Unlabeled pairs (section 4.2), drawn exactly and without a loop that can spin.
 
-`draws` has the draws themselves, for kernels.
+`draws` has the draws themselves, for kernels; `purerec.paper.theory.unlabeled_needed` is the bound on their number.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import numpy as np
@@ -22,28 +21,6 @@ from purerec.types import I32, I64, U64
 
 FullUsers = Literal["error", "skip"]
 _ONE, _SIX_BITS = np.uint64(1), np.uint64(63)
-
-
-def unlabeled_needed(n_positive: int, prior: float, ratio: float = 1.0) -> int:
-    """Unlabeled pairs that make PU no worse than PN learning: n_u >= C n_p / (1 - (sqrt(C)+1) prior)^2.
-
-    `ratio` is C, the negatives per positive that PN learning would have had (n_n = C n_p). The bound follows
-    from prior/sqrt(n_p) + 1/sqrt(n_u) <= (1 - prior)/sqrt(n_n) and exists only for (sqrt(C)+1) prior < 1. The
-    paper prints sqrt(C) in the numerator, an algebra slip; at C = 1, the case of Algorithm 1, both agree.
-    """
-    if n_positive < 0:
-        raise ConfigError(f"n_positive must be at least 0, not {n_positive}")
-    if not 0.0 < prior < 1.0:
-        raise ConfigError(f"prior must lie between 0 and 1, not {prior}")
-    if not (math.isfinite(ratio) and ratio > 0.0):
-        raise ConfigError(f"ratio must be positive and finite, not {ratio}")
-    margin = 1.0 - (math.sqrt(ratio) + 1.0) * prior
-    if margin <= 0.0:
-        raise ConfigError(
-            f"no number of unlabeled pairs is enough: (sqrt({ratio}) + 1) * {prior} is not below 1; "
-            f"use a prior below {1.0 / (math.sqrt(ratio) + 1.0):.4g} or a smaller ratio"
-        )
-    return math.ceil(ratio * n_positive / margin**2)
 
 
 def without_full_users(positives: Csr) -> Csr:
