@@ -18,7 +18,7 @@ from typing import Any, Literal
 from purerec.data.large.chunks import HowToRead, Position, chunks, expected_rows
 from purerec.data.large.dataset import DATASET, Dataset, DatasetFacts
 from purerec.data.large.places import Place, is_url
-from purerec.data.sniffing import Columns
+from purerec.data.sniffing import ColumnRoles
 from purerec.errors import ConfigError, DataError, ReadError, StoreError
 from purerec.storage.folders import check_target, discard, new_folder, write_folder
 from purerec.storage.ingest.merging import merge
@@ -63,7 +63,7 @@ def ingest(
     """
     places = _places([files] if isinstance(files, str | os.PathLike) else list(files))
     _check_options(partitions, memory_mb)
-    columns: Columns = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
+    columns: ColumnRoles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
     how = HowToRead(columns, encoding, chunk_bytes=int(memory_mb * 2**20 / 16))
     n_parts = partitions or _usual_parts(sum(expected_rows(place) for place in places))
     work = _Work(places, how, n_parts, progress or (lambda stage, done, all_of_it: None))
