@@ -177,7 +177,7 @@ def _available_memory() -> int:
 def text_codec(encoding: str, where: str) -> str:
     """The canonical name of an encoding."""
     try:
-        b"ab".decode(encoding)  # says of zip and the like that they are no encodings of text
+        b"ab".decode(encoding)  # fails for zip and other codecs that are not text encodings
     except UnicodeDecodeError:
         pass  # an encoding in which these two bytes are no text
     except (LookupError, ValueError):

@@ -240,7 +240,7 @@ class Metric:
 def parse(name: str, *, imports: bool = True) -> Metric:
     """A metric of the name `P@20`, `NDCG@10`, `Recall@10`, `HitRate@10`, `MAP`, `MRR`, `Coverage@10`, ...
 
-    A metric of one's own has the name of its function, or is given as `module:function` or `module:function@10`. That
+    Your own metric has the name of its function, or is given as `module:function` or `module:function@10`. That
     is imported, unless `imports` is false, as it has to be where the name comes from a file.
     """
     match = re.fullmatch(r"([\w.:]+)(?:@([1-9][0-9]{0,8}))?", name) if isinstance(name, str) else None

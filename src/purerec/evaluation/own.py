@@ -1,4 +1,4 @@
-"""Metrics of one's own: a function of one user, whose mean over users is the metric.
+"""Custom metrics: a function of one user, whose mean over users is the metric.
 
     def first_place(ranks):          ranks of the user's held-out positives, from 1, ascending
     def hits(ranks, k):              with `k` it is measured at some k, as in hits@10

@@ -52,7 +52,7 @@ def compare(
 ) -> Comparison:
     """Fit and evaluate several models on one split with seeds 0, 1, ..., and test them against one of them.
 
-    models          names, or 'all'; by default quick ones; a model of one's own as a class, or by name
+    models          names, or 'all'; by default quick ones; your own model as a class, or by name
     seeds           by default 5 for up to 100,000 positives, 3 for up to 300,000, else 1
     against         the model that the others are tested against: by default pure, or else the first
     metrics         what is reported: a list, or 'Recall@20,NDCG@20'; by default the data set's own

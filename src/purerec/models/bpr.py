@@ -9,7 +9,7 @@ converges badly: the authors say so) and draws a negative j for each. Adapted: a
 the best of several candidates (Zhang et al. 2013, dynamic negative sampling) or a random one of them by softmax,
 as section 4.2 of the PURE paper has it. An epoch costs n_p steps on 3 d numbers, and `candidates` scores more for
 each with dynamic negatives. Use it when ranking is all that counts and the data are large: it is the cheapest
-model here, and the scores are no probabilities.
+model here, and the scores are not probabilities.
 """
 
 from __future__ import annotations

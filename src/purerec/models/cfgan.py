@@ -16,7 +16,7 @@ the sigmoid, which ranks the same and is a dot product of its last layer.
 
 A pass of the generator costs 6 n_vectors c hidden operations, one of the discriminator a third of that; c is the
 number of columns that a step looks at: those of its vectors, and `sampled_columns` others, which stand for all the
-rest. Use it on dense data, where it is the strongest of the adversarial rivals; with a dozen items a person it
+rest. Use it on dense data, where it is the strongest of the adversarial rivals; with a dozen items per user it
 memorises them unless `hidden` is small. Needs torch (extra `torch`).
 """
 

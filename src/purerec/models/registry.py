@@ -53,7 +53,7 @@ _OWN: dict[str, type[Recommender]] = {}
 
 
 def register(model: AnyClass) -> AnyClass:
-    """Make a class of one's own known by its name, to all functions and commands; also as a decorator.
+    """Make your own class known by its name, to all functions and commands; also as a decorator.
 
     The class needs `fit(train)` and `score(user_idx)`, or derives from `Recommender`; `purerec.models.contract.own`
     has the details.

@@ -134,7 +134,7 @@ class SoftmaxRisk:
 
         R = mean over positives of  -phi_p / T + log(own e^(phi_p / T) + (1 - own) mean over its draws of e^(phi / T))
 
-    A prior of one's own is a free bias b of one's own in `small_prior_risk`. At its best value, which is
+    A prior per user is a free bias b per user in `small_prior_risk`. At its best value, which is
     minus the logarithm, the exponential part is 1 and the bias is gone (`profiled_prior_risk`). Each positive has
     draws of its own user and stands for all positives of that user. The logarithm of a mean of few draws is below
     that of the mean of all: the draws share a push of 1 among them, however easy they all are. So the estimate is

@@ -24,7 +24,7 @@ _READERS: dict[str, Reader] = {}
 
 
 def register_reader(suffix: str) -> Callable[[AnyReader], AnyReader]:
-    """Read files with this suffix by a function of one's own, from a path to a table.
+    """Read files with this suffix with your own function from a path to a table.
 
     @pr.register_reader(".jsonl")
     def read_jsonl(path):

@@ -51,7 +51,7 @@ class Derived:
 
     @cached_property
     def profiles(self) -> F32:
-        """(n_items, dim) of length 1: the items' vectors; without such, random projections of who liked them, whose
+        """(n_items, dim) of length 1: the items' vectors, or random projections of who liked them, whose
         products are near to their cosines"""
         if self.has_vectors:
             return self.directions
@@ -105,7 +105,7 @@ class Derived:
 
     @contextmanager
     def _computable(self) -> Iterator[None]:
-        """Parameters that ran away, or come from a folder that makes no sense, may have no solution."""
+        """Parameters that diverged, or come from an inconsistent folder, may have no solution."""
         try:
             yield
         except np.linalg.LinAlgError as error:

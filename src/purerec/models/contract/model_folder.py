@@ -71,7 +71,7 @@ def _with_known_metric(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _take(model: Recommender, tensors: Mapping[str, Array]) -> None:
-    """What `write` wrote, checked: nothing that makes no sense gets as far as the code that computes with it."""
+    """What `write` wrote, checked: nothing inconsistent reaches the code that computes with it."""
     users, items = (storage.unpack_vocabulary(what, tensors) for what in ("user", "item"))
     labels = storage.unpack_strings("item.labels", tensors) if "item.labels.ends" in tensors else None
     shape = (len(users), len(items))

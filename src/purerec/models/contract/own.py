@@ -1,4 +1,4 @@
-"""A class of one's own as a model: `fit` and `score` are enough, nothing has to be inherited.
+"""Your own class as a model: `fit` and `score` are enough, nothing has to be inherited.
 
     fit(train)                train: Interactions; with parameters named `seed` or `valid`, these are passed, too
     score(user_idx)           (len(user_idx), n_items) scores by internal index

@@ -302,7 +302,7 @@ class Recommender(ABC):
     def similar_items(self, item: Id, k: int = 10) -> pl.DataFrame:
         """The k items nearest to one: a table of item, score, rank (and label).
 
-        By the model's own weights between items, where it has such; by the cosine of their vectors; else by the
+        By the model's own weights between items, if any; by the cosine of their vectors; else by the
         cosine of who liked them.
         """
         return listing.table(self, similar.top_similar(self, self.items.index(item), k))
@@ -320,7 +320,7 @@ class Recommender(ABC):
         return self.reasons_for_history(listing.history_of(self, history), self.items.index(item), k)[0]
 
     def reasons_for_user(self, user_idx: int, target_idx: npt.ArrayLike, k: int = 2) -> list[Explanation]:
-        """Reasons for a whole list by internal index, which do not name the same own items again and again."""
+        """Reasons for a whole list by internal index, which do not repeat the same own items."""
         user_idx = index_of(user_idx, len(self.users), "user")
         return explaining.explain_list(self, explaining.person_of(self, user_idx), target_idx, k)
 

@@ -42,7 +42,7 @@ def similarity(model: Recommender, item_idx: int) -> F32:
 
 
 def cosine(model: Recommender, item_idx: int) -> F32:
-    """(n_items,) of the items' vectors; without such, of the sets of people who liked them"""
+    """(n_items,) of the items' vectors, or of the sets of people who liked them"""
     if not model.derived.has_vectors:
         return common_fans(model, item_idx)
     vectors = model.derived.directions

@@ -33,7 +33,7 @@ def _whole(value: Any) -> Any:
 
 WholeId = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1), BeforeValidator(_whole)]
 AnyId = Annotated[TextId | WholeId, Field(union_mode="left_to_right")]
-"""Ids are strings; whole numbers are taken for ids that are such."""
+"""Ids are strings; whole numbers are accepted for numeric ids."""
 RuleText = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["year>=1990"])]
 ColumnName = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["genre"])]
 K = Annotated[StrictInt, Field(ge=1, le=_LIMITS.k), BeforeValidator(_whole)]

@@ -100,7 +100,7 @@ def _options(
 
 
 def rules_of(asked: RecommendRequest) -> ListRules | None:
-    """The rules of a request; one that makes no sense is a problem of the client."""
+    """The rules of a request; an invalid one is the client's error."""
     try:
         return ListRules.of(
             {

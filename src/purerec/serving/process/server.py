@@ -111,7 +111,7 @@ def run(server: Server, listener: socket.socket, log: Log, *beside: Callable[[],
     """Answer until told to stop; `beside` are coroutines that run as long as the server does."""
     quiet_uvicorn(log)
     sys.setswitchinterval(_SWITCH_S)
-    # What was made so far stays: walking through it again and again would be the longest pause there is.
+    # What was made so far stays: walking through it repeatedly would be the longest pause.
     gc.freeze()
     gc.enable()
 

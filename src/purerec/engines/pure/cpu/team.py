@@ -1,7 +1,7 @@
 """Two threads that take a step together, and wait for each other by looking, which takes a tenth of a microsecond.
 
 The threads of an operating system take 20 microseconds or more to be woken, as much as a whole step on a small
-batch. A thread that has looked in vain for a while offers its core to others, in case its partner has none.
+batch. A thread that has waited for a while offers its core to others, in case its partner has none.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class TorchEngine:
 
     @torch.no_grad()
     def _phi(self, user: I32, item: I32) -> F32:
-        """Scores of pairs, as they would be outside of training (dropout and the like)."""
+        """Scores of pairs, as they would be outside of training (without dropout, say)."""
         phi = self.discriminator.eval()
         scores: F32 = phi(phi.pairs(self._tensor(user), self._tensor(item))).numpy(force=True)
         phi.train()
