@@ -13,7 +13,7 @@ import pytest
 from conftest import lacking
 from data.toy import RATINGS, Server, files_in, sha256
 from purerec.data import catalog
-from purerec.data.catalog import CATALOG, Archive, Entry, File, Folder, Layout, Wheel
+from purerec.data.catalog import CATALOG, Archive, Entry, File, FileLayout, Folder, Wheel
 from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError, DataError, FetchError
 
@@ -167,7 +167,9 @@ PARTS = {"train.txt": b"1 10 20\n2 10\n", "test.txt": b"1 30\n3 10 20\n"}
 def in_parts(server: Server) -> Entry:
     train, test = (File(name, sha256(content), 1000) for name, content in PARTS.items())
     source = Folder(f"{server.url}/", ("train.txt", "test.txt"))
-    return Entry("toy", "Toy", "free", "", layouts=(Layout(train, has_ratings=False, test=test),), sources=(source,))
+    return Entry(
+        "toy", "Toy", "free", "", layouts=(FileLayout(train, has_ratings=False, test=test),), sources=(source,)
+    )
 
 
 def test_the_rows_of_the_test_part_come_last(server: Server, with_toy: Any, own_cache: Path) -> None:
@@ -208,7 +210,7 @@ def test_checked_by_its_counts(server: Server, with_toy: Any, own_cache: Path, c
         title="",
         licence="",
         homepage="",
-        layouts=(Layout(file), Layout(positives, has_ratings=False)),
+        layouts=(FileLayout(file), FileLayout(positives, has_ratings=False)),
         sources=(Folder(f"{server.url}/", ("toy.rating",)),),
     )
     with_toy(entry)

@@ -123,9 +123,9 @@ def start(server: Server) -> subprocess.Popen[str]:
     """Another process that fetches the toy data set into the same cache."""
     code = textwrap.dedent(f"""
         from purerec.data import catalog
-        from purerec.data.catalog import Archive, CATALOG, Entry, File, Layout
+        from purerec.data.catalog import Archive, CATALOG, Entry, File, FileLayout
         titles = File("titles.tsv", {sha256(TITLES)!r}, 1000)
-        layout = Layout(File("toy.tsv", {sha256(RATINGS)!r}, 1000), (titles,))
+        layout = FileLayout(File("toy.tsv", {sha256(RATINGS)!r}, 1000), (titles,))
         members = (("toy/titles.tsv", "titles.tsv"), ("toy/toy.tsv", "toy.tsv"))
         source = Archive({server.url + "/toy.zip"!r}, members)
         CATALOG["toy"] = Entry("toy", "Toy", "free", "", layouts=(layout,), sources=(source,))

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from purerec.data.catalog import Archive, Entry, File, Folder, Layout, Wheel
+from purerec.data.catalog import Archive, Entry, File, FileLayout, Folder, Wheel
 
 RATINGS = b"1\t10\t5\t100\n1\t20\t3\t101\n2\t10\t4\t102\n2\t10\t2\t103\n"
 TITLES = b"10\tTen (1910)\n20\tTwenty\n"
@@ -73,7 +73,7 @@ def toy(*sources: Archive | Folder | Wheel, titles: bool = True, max_bytes: int 
         licence="free",
         homepage="https://example.org/toy",
         layouts=(
-            Layout(
+            FileLayout(
                 File("toy.tsv", sha256(RATINGS), max_bytes),
                 (File("titles.tsv", sha256(TITLES), max_bytes),) if titles else (),
             ),

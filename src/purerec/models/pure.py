@@ -25,11 +25,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from purerec.data.interactions import Interactions
+from purerec.data.interactions import Csr, Interactions
+from purerec.engines.pure.spec import GameSettings
 from purerec.errors import ConfigError
 from purerec.models.contract.fitted_on import check_data
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
@@ -182,19 +184,21 @@ class PURE(WithHistory, PUGMF):
             kept["history_regularization"] = self.fitted_on.resolved["history_regularization"]
         return super()._settings_to_continue(epochs) | kept
 
-    def _generator_settings(self) -> dict[str, Any]:
+    def _settings(self, positives: Csr) -> GameSettings:
+        """PU-GMF's, and generators."""
         config = self.config
-        return {
-            "generators": config.generators,
-            "fake_weight": config.fake_weight,
-            "fake_ratio": config.fake_ratio,
-            "hidden": config.hidden,
-            "noise": config.noise,
-            "conditional": config.conditional,
-            "output": config.output,
-            "constraint": config.constraint,
-            "generator_loss": config.generator_loss,
-        }
+        return replace(
+            super()._settings(positives),
+            generators=config.generators,
+            fake_weight=config.fake_weight,
+            fake_ratio=config.fake_ratio,
+            hidden=config.hidden,
+            noise=config.noise,
+            conditional=config.conditional,
+            output=config.output,
+            constraint=config.constraint,
+            generator_loss=config.generator_loss,
+        )
 
     def _layout(self) -> Layout:
         sides = {"both": ("item", "user"), "none": ()}.get(self.config.generators, (self.config.generators,))

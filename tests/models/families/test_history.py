@@ -12,6 +12,7 @@ from purerec.data.interactions import Csr
 from purerec.engines.closed_form import fit_item_weights, mean_diagonal
 from purerec.models.families.history import USUAL_WEIGHT, WEIGHTS, HeldOutGame, best_form, hold_out, scaled
 from purerec.ranking.scorers import Factors
+from purerec.rng import named_rng
 from purerec.training.run import Run
 
 QUICK = {"epochs": 8, "pretrain_epochs": 6, "dim": 4}
@@ -160,7 +161,7 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_weight_is_chosen(wo
 
 
 def test_what_is_held_out(world):
-    kept, asked = hold_out(world.positives, 3)
+    kept, asked = hold_out(world.positives, named_rng(3, "history"))
     assert kept.overlap(asked) == 0
     assert len(kept) + len(asked) == len(world.positives)
     people = np.flatnonzero(asked.counts)
@@ -168,15 +169,15 @@ def test_what_is_held_out(world):
     assert len(people) == round(0.2 * np.count_nonzero(world.positives.counts >= 5))
     wanted = np.maximum(1, np.round(0.1 * world.positives.counts[people]))
     assert asked.counts[people].tolist() == wanted.tolist()
-    again, _ = hold_out(world.positives, 3)
-    other, _ = hold_out(world.positives, 4)
+    again, _ = hold_out(world.positives, named_rng(3, "history"))
+    other, _ = hold_out(world.positives, named_rng(4, "history"))
     np.testing.assert_array_equal(kept.indices, again.indices)
     assert not np.array_equal(kept.indices, other.indices)
 
 
 def test_too_few_people_to_choose_by():
     few = pr.make_world(users=60, items=40, prior=0.4, interactions=700, seed=0).observed
-    assert hold_out(few.positives, 0) is None
+    assert hold_out(few.positives, named_rng(0, "history")) is None
     assert pr.PURE(**QUICK).fit(few, seed=0)._history_weight == USUAL_WEIGHT
 
 
@@ -187,7 +188,7 @@ def test_the_weight_goes_to_the_part_that_ranks_better():
     first = np.array([rng.choice(items // 2, 8, replace=False) for _ in range(users)])
     liked = np.sort(np.concatenate([2 * first, 2 * first + 1], axis=1), axis=1)
     positives = Csr.of(np.repeat(np.arange(users), 16), liked.ravel(), (users, items))
-    kept, asked = hold_out(positives, 0)
+    kept, asked = hold_out(positives, named_rng(0, "history"))
     history = fit_item_weights(kept, regularization=20.0, memory_mb=100)
     noise = rng.normal(size=(users + items, 6)).astype(np.float32)
     random = Factors(noise[:users], noise[users:])
@@ -227,7 +228,7 @@ def test_the_held_out_pairs_come_back_for_the_game(world, monkeypatch):
 
     monkeypatch.setattr(HeldOutGame, "have_all", watched)
     pr.PURE(**QUICK).fit(world, seed=0)
-    kept, _ = hold_out(world.positives, 0)
+    kept, _ = hold_out(world.positives, named_rng(0, "history"))
     assert seen == [(len(kept), len(world.positives))]
 
 

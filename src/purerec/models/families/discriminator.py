@@ -121,11 +121,7 @@ class DiscriminatorModel(EpochModel):
             regularization=usual_regularization(positives) if l2 is None else l2,
             epsilon=config.epsilon,
             init_std=config.init_std,
-            **self._generator_settings(),
         )
-
-    def _generator_settings(self) -> dict[str, Any]:
-        return {}
 
     def resolved(self, positives: Csr) -> dict[str, int | float]:
         settings = self._settings(positives)

@@ -23,7 +23,6 @@ from purerec.evaluation.metrics import parse
 from purerec.models.families.discriminator import DiscriminatorGame, DiscriminatorModel
 from purerec.ranking.mixtures import ranks_of_mixtures
 from purerec.ranking.scorers import Factors
-from purerec.rng import named_rng
 from purerec.types import F32, I64, State
 
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
@@ -49,9 +48,8 @@ _SAMPLE = 256
 """People whose scores tell how far each part spreads"""
 
 
-def hold_out(positives: Csr, seed: int) -> tuple[Csr, Csr] | None:
+def hold_out(positives: Csr, rng: np.random.Generator) -> tuple[Csr, Csr] | None:
     """The positives without a tenth of those of some people, and that tenth; None if too few people have enough."""
-    rng = named_rng(seed, "history")
     able = np.flatnonzero(positives.counts >= _FEWEST_OWN)
     n = min(round(_PEOPLE * len(able)), _MOST_PEOPLE)
     people = rng.permutation(able)[:n]
@@ -75,7 +73,7 @@ def hold_out(positives: Csr, seed: int) -> tuple[Csr, Csr] | None:
 
 
 def _held_each(sizes: I64) -> I64:
-    """How many pairs of people with so many are held out."""
+    """How many pairs are held out of people with this many."""
     return np.maximum(1, np.round(_HELD_OUT * sizes)).astype(np.int64)
 
 

@@ -27,6 +27,7 @@ from purerec.models.families.history import (
     scaled,
 )
 from purerec.ranking.scorers import Factors
+from purerec.rng import named_rng
 from purerec.storage import Layout, Part, check_layout
 from purerec.training.run import Run
 from purerec.types import F32, I64, State
@@ -83,7 +84,7 @@ class WithHistory(DiscriminatorModel):
         positives = train.positives
         chooses = self._has_history() and self.config.history_weight is None
         if chooses and start is None and self._can_hold_out():
-            parts = hold_out(positives, seed)
+            parts = hold_out(positives, named_rng(seed, "history"))
             if parts is not None:
                 settings = self._settings(positives)
                 return HeldOutGame(self, positives, settings, seed, parts, self._use)
