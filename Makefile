@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-EXTRAS := test,torch,peers,serve,tune,ann,plot,ingest,ray,spark
+EXTRAS := test,docs,torch,peers,serve,tune,ann,plot,ingest,ray,spark,mlflow
 
 .PHONY: demo test coverage test-quick lint types bench docs clean
 .DELETE_ON_ERROR:
@@ -30,8 +30,9 @@ types: $(VENV)/.dev
 bench: $(VENV)/.dev
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file --json results/bench-$$(basename $$file .py).json || exit 1; done
 
-docs: $(VENV)/.core
+docs: $(VENV)/.dev # tables and figures from results/, then the site, from docs/ and from the code
 	$(BIN)/python docs/render.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "purerec needs Python 3.11 or newer; call: make PYTHON=/path/to/python3.11 ...")'
@@ -46,4 +47,4 @@ $(VENV)/.dev: pyproject.toml constraints.txt Makefile | $(VENV)/bin/python
 	touch $@ $(VENV)/.core
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* htmlcov dist demo-*
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* htmlcov dist site demo-*

@@ -68,7 +68,7 @@ def test_remedies_at_the_command_line_are_commands(command, tmp_path, args, reme
         ((*FIT, "--titles", ""), "--titles"),
         (("recommend", "", "--user", "u1"), "DIR"),
         (("recommend", "m", "--user", "u1", "--json", ""), "--json"),
-        (("recommend", "m", "--users-file", ""), "--users-file"),
+        (("recommend", "m", "--users", ""), "--users"),
         (("compare", "good.csv", "--models", "itempop", "--against", ""), "''"),
         (("ingest", "", "--out", "d"), "FILES"),
         (("serve", "m", "--token-file", ""), "--token-file"),

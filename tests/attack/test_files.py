@@ -114,7 +114,7 @@ def test_no_input_is_an_output(run, csv, model, tmp_path):
         fit(csv, out, "--log", out / "log.jsonl"),
         fit(csv, out, "--log", f"{out}.checkpoint"),
         fit(csv, csv),
-        ("recommend", model, "--users-file", users, "--json", users),
+        ("recommend", model, "--users", users, "--json", users),
         ("recommend", model, "--user", "0", "--json", model / "manifest.json"),
         ("recommend", model, "--user", "0", "--out", model / "recs.csv"),
         ("evaluate", csv, "--model", "itempop", "--json", csv),

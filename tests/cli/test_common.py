@@ -110,3 +110,25 @@ def test_the_shell_completes_models_and_settings(
     with pytest.raises(SystemExit):
         command()
     assert capsys.readouterr().out.split() == offered
+
+
+def test_names_of_0_1_are_still_understood(command: Command, clicks: Path, model: Path, tmp_path: Path) -> None:
+    """One spelling for one thing; what was spelled otherwise in the first release works, and is not shown."""
+    (tmp_path / "ids.txt").write_text("u1\nu2\n")
+    for old, new in (
+        (["--users-file", tmp_path / "ids.txt"], ["--users", tmp_path / "ids.txt"]),
+        (["--user", "u1", "--items", "i1,i3"], ["--user", "u1", "--only", "i1,i3"]),
+    ):
+        assert command("recommend", model, *old).out == command("recommend", model, *new).out != ""
+    fit = ["fit", clicks, "--model", "gmf", "--set", "epochs=1", "--out", tmp_path / "m"]
+    for limit in (["--time-limit", "60"], ["--limit", "1m"]):
+        assert command(*fit, *limit).code == 0
+    wrong = command(*fit, "--limit", "soon")
+    assert (wrong.code, "90s, 5m or 1h, not as 'soon'" in wrong.err) == (2, True)
+    tune = ["tune", clicks, "--model", "itemknn", "--trials", "1", "--folds", "1", "--json", "-"]
+    for told in (["--minutes", "2", "--fresh", "1"], ["--limit", "2m", "--fresh-folds", "1"]):
+        found = json.loads(command(*tune, *told).out)
+        assert (found["minutes_each"], found["fresh_folds"]) == (2, 1)
+    assert command(*tune, "--limit", "2m", "--minutes", "2").code == 2
+    for name, gone in {"fit": "--time-limit", "recommend": "--users-file", "tune": "--minutes"}.items():
+        assert gone not in command(name, "--help").out

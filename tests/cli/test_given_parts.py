@@ -54,7 +54,7 @@ def test_compare(command: Command, parts: list[str]) -> None:
 
 def test_tune_and_use_what_it_found(command: Command, parts: list[str]) -> None:
     need("optuna")
-    done = command("tune", *parts, "--model", "itemknn", "--trials", "2", "--folds", "1", "--fresh", "1",
+    done = command("tune", *parts, "--model", "itemknn", "--trials", "2", "--folds", "1", "--fresh-folds", "1",
                    "--out", "s.toml")  # fmt: skip
     assert done.code == 0, done.err
     advice = done.err.split("next: purerec ")[1].split()

@@ -37,7 +37,7 @@ def test_everybody_into_a_file(command: Command, folder: Path, tmp_path: Path, s
 
 def test_some_into_a_file(command: Command, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "users.txt").write_text("u3\n\nu1\n")
-    options = ["--users-file", "users.txt", "--items", "i01,i02,i03,i04,i05,i06", "--exclude", "i02"]
+    options = ["--users", "users.txt", "--only", "i01,i02,i03,i04,i05,i06", "--exclude", "i02"]
     done = command("recommend", folder, *options, "--include-seen", "--out", "recs.jsonl")
     assert done.code == 0, done.err
     rows = [json.loads(line) for line in (tmp_path / "recs.jsonl").read_text().splitlines()]
@@ -53,7 +53,7 @@ def test_some_into_a_file(command: Command, folder: Path, tmp_path: Path) -> Non
         (["--all"], "--out"),
         (["--all", "--user", "u1"], "give one of"),
         ([], "give one of"),
-        (["--users-file", "nothing.txt"], "nothing.txt cannot be read"),
+        (["--users", "nothing.txt"], "nothing.txt cannot be read"),
         (["--user", "u1", "--items", "i77"], "'i77'"),
     ],
 )

@@ -88,7 +88,7 @@ def test_the_test_part_is_never_looked_at(clicks, monkeypatch, tmp_path):
         (["--model", ","], "at least one model"),
         (["--model", "ease", "--metric", "P"], "unknown metric"),
         (["--model", "ease", "--trials", "0"], "--trials"),
-        (["--model", "ease", "--minutes", "-1"], "more than 0"),
+        (["--model", "ease", "--limit", "-1"], "90s, 5m or 1h"),
         (["--model", "ease", "--set", "dim=3"], "no setting 'dim'"),
         (["--models", "ease,itempop", "--set", "dim=3"], "none of ease, itempop has a setting 'dim'"),
         (["--model", "svd", "--set", "dim=0"], "dim"),

@@ -13,6 +13,10 @@ _EXCEPT_LISTS = """
 [[operations]]
 include-path = "/v1/recommend"
 checks.positive_data_acceptance.enabled = false
+
+[[operations]]
+include-path = "/v1/users/{id}/recommendations"
+checks.positive_data_acceptance.enabled = false
 """
 
 

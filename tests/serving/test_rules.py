@@ -26,6 +26,19 @@ def test_rules(served: Served, model: Recommender):
         assert table(answer["items"], "item") == frame(model.recommend("u3", k=5, **rules), "item")
 
 
+def test_rules_in_an_address(served: Served, model: Recommender):
+    for address, rules in (
+        ("where=year>=1990&where=in_stock", {"where": ["year>=1990", "in_stock"]}),
+        ("where=genre=Sea&at_most=genre=3", {"where": ["genre=Sea"], "at_most": {"genre": 3}}),
+        ("diversity=0.5&popularity_discount=0.2", {"diversity": 0.5, "popularity_discount": 0.2}),
+        ("cold_items=1", {"cold_items": 1}),
+    ):
+        answer = served.get(f"/v1/users/u3/recommendations?k=5&{address}").json()
+        assert table(answer["items"], "item") == frame(model.recommend("u3", k=5, **rules), "item")
+    for wrong in ("at_most=genre", "at_most=genre=0", "at_most==3", "where=", "where=nothing", "diversity=2"):
+        assert served.get(f"/v1/users/u3/recommendations?{wrong}").status_code == 422, wrong
+
+
 def test_attributes_and_cold_items(served: Served):
     body = {"history": ["i2", "i4"], "k": 4, "cold_items": 1, "explain": 1, "attributes": ["genre", "year"]}
     items = served.post("/v1/recommend", body).json()["results"][0]["items"]

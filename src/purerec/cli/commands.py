@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -35,8 +36,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
+NAMES_OF_0_1 = {
+    "fit": {"time-limit": "limit"},
+    "recommend": {"users-file": "users", "items": "only"},
+    "tune": {"fresh": "fresh-folds"},
+}
+"""Options that had another name: both are understood, and the present one is shown. `--items` was ids here and a file
+elsewhere, `--fresh` folds here and a new run elsewhere."""
+
+
+def _current_name(command: str) -> Callable[[str], str]:
+    return lambda option: NAMES_OF_0_1.get(command, {}).get(option, option)
+
+
 for command in (models, ingest, fit, update, export, evaluate, recommend, serve, compare, tune, reproduce):
-    app.command(command.__name__)(spread(command))
+    name = command.__name__
+    app.command(name, context_settings={"token_normalize_func": _current_name(name)})(spread(command))
 
 
 def run() -> int:

@@ -20,6 +20,7 @@ from purerec.cli.options import (
     SplitOpt,
     as_typed,
     command,
+    limit_of,
     models_of,
     protocol_of,
     settings_of,
@@ -46,7 +47,8 @@ def compare(
     ] = None,
     metrics: MetricsOpt = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="The one that decides: tested, and named in the advice.")
+        str | None,
+        typer.Option("--metric", help="The one that is tested, and that the advice rests on."),
     ] = None,
     set_: SetOpt = None,
     settings: SettingsOpt = None,
@@ -84,7 +86,6 @@ def compare(
     """
     from purerec.evaluation.choosing import check_choice
     from purerec.experiments.advice import doubts
-    from purerec.experiments.cells.limits import seconds_of
     from purerec.experiments.cells.view import watching
     from purerec.experiments.compare import cell_store, compare
     from purerec.experiments.picture import check_name
@@ -93,7 +94,7 @@ def compare(
     settings_of_each(named, set_)  # what is wrong with them is said before the data is read
     kind = protocol_of(protocol)
     check_choice(metrics, metric, kind)
-    limit_s = None if limit is None else seconds_of(limit)
+    limit_s = limit_of(limit)
     if plot is not None:
         check_name(plot)
     given.check(data, split)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from purerec.cli.groups import Reading, spread
 from purerec.cli.options import DataArg, JsonOpt
 from purerec.output import console
+
+NameArg = Annotated[str, typer.Argument(metavar="NAME", help="A name from `purerec data list`.")]
 
 app = typer.Typer(help="Named data sets: list them, show one, fetch one.", no_args_is_help=True)
 
@@ -66,7 +68,7 @@ def _text(value: Any) -> str:
 
 @app.command("get")
 @spread
-def data_get(name: DataArg) -> None:
+def data_get(name: NameArg) -> None:
     """Fetch a data set into the cache and say where it is.
 
     Example: purerec data get ml-100k

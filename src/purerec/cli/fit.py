@@ -20,6 +20,7 @@ from purerec.cli.options import (
     command,
     epoch_lines,
     imports_of,
+    limit_of,
     settings_of,
     told_settings,
 )
@@ -48,11 +49,12 @@ def fit(
     metric: Annotated[
         str | None, typer.Option("--metric", help="What --early-stopping watches; P@5 if not given.")
     ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop training after this time.")
+    limit: Annotated[
+        str | None, typer.Option("--limit", metavar="TIME", help="Stop training after this time, such as 5m.")
     ] = None,
     log: Annotated[Path | None, typer.Option("--log", help="File for one JSON line per epoch.")] = None,
     tensorboard: Annotated[Path | None, typer.Option("--tensorboard", help="Folder for TensorBoard.")] = None,
+    mlflow: Annotated[bool, typer.Option("--mlflow", help="Log the fit to MLflow (extra `mlflow`).")] = False,
     split: Annotated[
         str | None,
         typer.Option(
@@ -81,6 +83,7 @@ def fit(
       purerec fit clicks.csv --model my_model:MyModel --out model
       purerec fit clicks --model pure --workers 4 --out model
       purerec fit clicks --model pure --on ray://head:10001 --workers 16 --out model
+      purerec fit clicks.csv --model pure --split ratio --mlflow --out model
     """
     if workers is not None or on is not None:
         check_shared(model)
@@ -91,13 +94,17 @@ def fit(
     from purerec.experiments.run import check_epochs, fit_with_early_stopping
     from purerec.models.registry import make_model, model_name
     from purerec.output.report import fit_report
+    from purerec.output.tracking import check_can_log, log_fit
     from purerec.storage import beside, check_outputs, check_target, locked, remove_folder
     from purerec.training.checkpoints import CHECKPOINT
     from purerec.training.run import Run
     from purerec.tuning.settings_file import check_searched
 
+    if mlflow:
+        check_can_log()
     _check_metrics(metrics, metric, split=split, early_stopping=early_stopping)
     metric = check_choice(metrics, metric, "exact")
+    limit_s = limit_of(limit)
     model = model_name(model)
     if early_stopping:
         check_epochs(model)
@@ -118,7 +125,7 @@ def fit(
         callbacks=epoch_lines(),
         checkpoint=checkpoint,
         resume=resume or was_restarted(),
-        time_limit_s=time_limit,
+        time_limit_s=limit_s,
         log=log,
         tensorboard=tensorboard,
     )
@@ -137,10 +144,11 @@ def fit(
         measured = {} if judged is None else {"metrics": judged.metrics}
         folder = recommender.save(out, files=report, **measured)
         remove_folder(checkpoint, kind=CHECKPOINT)
+    run_id = log_fit(recommender, folder, {} if judged is None else judged.metrics) if mlflow else None
     facts = recommender.fitted_on
     if json:
         about = {"model": model, "settings": recommender.config.model_dump(mode="json"), "folder": str(folder)}
-        how = {} if parts is None else {"split": parts.label}
+        how = ({} if parts is None else {"split": parts.label}) | ({} if run_id is None else {"mlflow_run": run_id})
         console.write_json(about | how | measured | {"fitted_on": facts.model_dump()}, json)
         if json == "-":
             return
@@ -152,6 +160,8 @@ def fit(
     if judged is not None and parts is not None:
         console.say(f"on the test part of {parts.describe()}; {judged.label}:")
         console.table(list(judged.metrics), [list(judged.metrics.values())])
+    if run_id is not None:
+        console.say(f"logged to MLflow as run {run_id}")
     if recommender.item_table is not None:
         console.note(_about_items(recommender.item_table))
     own = imports_of(recommender)

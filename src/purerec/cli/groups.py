@@ -165,8 +165,8 @@ class ReadingWithTitles(Reading):
         return data if self.titles is None else data.with_labels(read_labels(self.titles, encoding=self.encoding))
 
 
-N_HELP = "Interactions held out per user."
-AT_HELP = "Time point of a temporal split."
+N_HELP = "Interactions held out per user, by leave_n_out."
+AT_HELP = "When the test part of a temporal split begins, such as 2024-05-01."
 SEED_HELP = "Seed of the split."
 
 

@@ -146,6 +146,13 @@ def command(*words: object) -> str:
     return shlex.join(["purerec", *map(str, words)])
 
 
+def limit_of(text: str | None) -> float | None:
+    """What --limit says, in seconds."""
+    from purerec.training.times import seconds_of
+
+    return None if text is None else seconds_of(text)
+
+
 def protocol_of(name: str) -> Protocol:
     if name.replace("-", "_") not in ("exact", "sampled", "as_published"):
         raise ConfigError(f"there is no protocol {name!r}; choose exact, sampled or as_published")

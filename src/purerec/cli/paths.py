@@ -20,7 +20,7 @@ _INPUTS = {
     "items_table": "--items",
     "items": "--items",
     "settings": "--settings",
-    "users_file": "--users-file",
+    "users": "--users",
 }
 _OUTPUTS = {
     "out": "--out",

@@ -68,8 +68,8 @@ def _cap(text: str) -> tuple[str, int]:
 def recommend(
     folder: FolderArg,
     user: Annotated[list[str] | None, typer.Option("--user", help="A user id; may be repeated.")] = None,
-    users_file: Annotated[
-        Path | None, typer.Option("--users-file", metavar="FILE", help="A file with a user id on each line.")
+    users: Annotated[
+        Path | None, typer.Option("--users", metavar="FILE", help="A file with a user id on each line.")
     ] = None,
     everybody: Annotated[bool, typer.Option("--all", help="All users of the training data; needs --out.")] = False,
     history: Annotated[
@@ -79,8 +79,8 @@ def recommend(
     include_seen: Annotated[
         bool, typer.Option("--include-seen", help="Also items that the user already has.")
     ] = False,
-    items: Annotated[
-        str | None, typer.Option("--items", metavar="ITEM,ITEM", help="Only these may be recommended.")
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="ITEM,ITEM", help="Only these may be recommended.")
     ] = None,
     exclude: Annotated[
         str | None, typer.Option("--exclude", metavar="ITEM,ITEM", help="These may not be recommended.")
@@ -106,9 +106,9 @@ def recommend(
     from purerec.models.registry import load_model
     from purerec.output.tables import check_target
 
-    asked = [bool(user), users_file is not None, everybody, history is not None]
+    asked = [bool(user), users is not None, everybody, history is not None]
     if sum(asked) != 1:
-        raise ConfigError("give one of --user ID (may be repeated), --users-file FILE, --all and --history ITEM,ITEM")
+        raise ConfigError("give one of --user ID (may be repeated), --users FILE, --all and --history ITEM,ITEM")
     if everybody and out is None:
         raise ConfigError("--all needs a file for the lists; add --out recs.parquet (or .csv, .jsonl)")
     if out is not None and json is not None:
@@ -117,10 +117,10 @@ def recommend(
         raise ConfigError("--on is for the lists of all users; add --all, or leave it out")
     if out is not None and on is None:
         check_target(out)
-    chosen = _lines(users_file) if users_file is not None else user
+    chosen = _lines(users) if users is not None else user
     options: dict[str, Any] = {
         "exclude_seen": not include_seen,
-        "items": _ids(items),
+        "items": _ids(only),
         "exclude": _ids(exclude),
         "explain": _REASONS if explain else 0,
         **rules.options(),

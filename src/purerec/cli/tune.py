@@ -25,6 +25,7 @@ from purerec.cli.options import (
     SplitOpt,
     as_typed,
     command,
+    limit_of,
     models_of,
     protocol_of,
     settings_of_each,
@@ -42,10 +43,15 @@ def tune(
     trials: Annotated[
         int | None, typer.Option("--trials", help="Settings to try, for each model; 30 if no time is given.", min=1)
     ] = None,
-    minutes: Annotated[float | None, typer.Option("--minutes", help="Time to search each model.")] = None,
+    limit: Annotated[
+        str | None, typer.Option("--limit", metavar="TIME", help="Time to search each model, such as 5m.")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", hidden=True)] = None,
     metric: Annotated[str | None, typer.Option("--metric", help="Metric that settings are chosen by.")] = None,
     folds: Annotated[int, typer.Option("--folds", help="Validation folds to search on.", min=1)] = 2,
-    fresh: Annotated[int, typer.Option("--fresh", help="Fresh folds to check the best on.", min=1)] = 3,
+    fresh_folds: Annotated[
+        int, typer.Option("--fresh-folds", help="Folds to check the best on, which no trial has seen.", min=1)
+    ] = 3,
     set_: SetOpt = None,
     settings: Annotated[
         Path | None, typer.Option("--settings", help="A settings file, tried right after the defaults.")
@@ -69,7 +75,7 @@ def tune(
 
     Examples:
       purerec tune clicks.csv --model pure --trials 40 --out tuned.toml
-      purerec tune ml-100k --split u1 --models all --minutes 2 --set dim=5 --out tuned.toml
+      purerec tune ml-100k --split u1 --models all --limit 2m --set dim=5 --out tuned.toml
       purerec evaluate clicks.csv --model pure --settings tuned.toml
     """
     from purerec.evaluation.choosing import check_choice, deciding_metric
@@ -84,7 +90,9 @@ def tune(
         check_target(out)
     fixed = settings_of_each(models_of(model), set_)
     also = read_settings(settings) if settings is not None else {}
-    budget = Budget(trials, minutes)
+    if limit is not None and minutes is not None:
+        raise ConfigError("give either --limit or --minutes, which is its name in 0.1")
+    budget = Budget(trials, limit_of(limit) if minutes is None else 60 * minutes)
     kind = protocol_of(protocol)
     metric = check_choice(None, metric, kind)
     given.check(data, split)
@@ -92,7 +100,7 @@ def tune(
     metric = metric or deciding_metric(log.name)
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
-    task = Task(parts.full_train, parts.made, metric, kind, pool, folds, fresh, seed)
+    task = Task(parts.full_train, parts.made, metric, kind, pool, folds, fresh_folds, seed)
     claims = ExitStack()  # for all models: between two of them nobody else may begin with the file
     path = _study_file(study, claims, resume=resume, fingerprint=task.train.fingerprint)
     facts = {
@@ -102,9 +110,9 @@ def tune(
         "metric": metric,
         "protocol": kind if kind == "exact" else f"{kind}, {pool} candidates",
         "folds": folds,
-        "fresh_folds": fresh,
+        "fresh_folds": fresh_folds,
         "trials_each": trials,
-        "minutes_each": minutes,
+        "minutes_each": None if budget.limit_s is None else budget.limit_s / 60,
         "seed": seed,
         "command": _command(),
         "purerec": __version__,

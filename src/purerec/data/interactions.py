@@ -101,18 +101,22 @@ def _check_threshold(rating: float | None, name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """A log of interactions, one row each, in the order it was read."""
+    """A log of interactions, one row each, in the order it was read.
+
+    users, items                  ids by internal index
+    n_users, n_items, shape       how many there are
+    n_interactions, n_positives   rows; distinct pairs that count as positive
+    user_idx, item_idx, rating    (n_interactions,) the columns
+    time_unit, name               the unit of `timestamp`; what tables call the data
+    """
 
     users: Vocabulary
     items: Vocabulary
     user_idx: I32
-    """(n,)"""
     item_idx: I32
-    """(n,)"""
     rating: F32 | None = None
-    """(n,)"""
     timestamp: I64 | None = None
-    """(n,) in `time_unit` since 1970"""
+    """(n_interactions,) in `time_unit` since 1970"""
     time_unit: TimeUnit = "s"
     positive_rating: float | None = None
     """Rows with at least this rating count as positives; None: every row does."""
@@ -137,7 +141,6 @@ class Interactions:
         _freeze(self.user_idx, self.item_idx, self.rating, self.timestamp)
 
     # ------------------------------------------------------------------ what is in it
-
     def __len__(self) -> int:
         return len(self.user_idx)
 
@@ -212,7 +215,6 @@ class Interactions:
         return str(self.items[item_idx]) if title is None else str(title)
 
     # ------------------------------------------------------------------ derived logs
-
     def subset(self, rows: npt.NDArray[Any], *, name: str | None = None) -> Interactions:
         """Some of the rows (mask or positions), with the same vocabularies."""
         if rows.dtype == np.bool_:
@@ -314,7 +316,6 @@ class Interactions:
         return replace(self, item_labels=joined["label"])
 
     # ------------------------------------------------------------------ building
-
     @classmethod
     def from_columns(
         cls,

@@ -28,11 +28,14 @@ On = Literal["all", "positives"]
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Train, validation and test parts of one log, and how they were made."""
+    """Train, validation and test parts of one log, and how they were `made`."""
 
     train: Interactions
+    """To fit on while settings are chosen."""
     valid: Interactions | None
+    """To choose settings by; `full_train` is both."""
     test: Interactions
+    """To judge by, once."""
     made: Made = field(default_factory=Made)
     whole: InitVar[Csr | None] = None
     """The pairs of the log that the parts cover, if they are known already"""

@@ -23,6 +23,7 @@ from purerec.evaluation.own import OwnMetric, add, own_metric, own_names
 from purerec.types import F64
 
 IntArray = npt.NDArray[np.integer[Any]]
+"""Ranks of held-out items, from 1, user by user; or where those of each user begin"""
 
 DEFAULT_METRICS = ("P@3", "P@5", "P@10", "NDCG@3", "NDCG@5", "NDCG@10", "MAP", "MRR")
 """The columns of the paper's tables."""

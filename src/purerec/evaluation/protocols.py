@@ -49,7 +49,12 @@ HeldOut = Literal["test", "valid"]
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How well one model ranked, on average and for each user."""
+    """How well one model ranked, on average and for each user.
+
+    model, protocol, seed   what was evaluated, and how
+    on                      the part: test or valid
+    seconds                 how long it took
+    """
 
     model: str
     protocol: Protocol
@@ -74,6 +79,7 @@ class Evaluation:
 
     @property
     def n_users_evaluated(self) -> int:
+        """Users who have a positive to be found."""
         return len(self.user_idx)
 
     @property

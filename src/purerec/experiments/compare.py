@@ -15,12 +15,12 @@ from purerec.data.splits import split as make_split
 from purerec.evaluation.choosing import MetricNames, check_choice
 from purerec.evaluation.protocols import Protocol
 from purerec.experiments.cells.cell import CellStore
-from purerec.experiments.cells.limits import seconds_of
 from purerec.experiments.cells.work import Progress, Watch
 from purerec.experiments.panels import compare_panel, make_panel
 from purerec.experiments.plans import Plan
 from purerec.experiments.results import Comparison
 from purerec.models.registry import REGISTRY, model_name, settings_for_each
+from purerec.training.times import seconds_of
 from purerec.tuning.settings_file import check_searched, chosen_file, settings_from
 
 QUICK = ("itemknn", "ials", "gmf", "ease", "pure")
@@ -61,7 +61,7 @@ def compare(
     settings_file   what `purerec tune` found; `tuned` takes that of the paper's data sets
     split           how to split the data, or a `Split` of it
     protocol, pool  as in `evaluate`
-    limit           how long the fits of one model may take: seconds, or '5m' (see `purerec.experiments.cells.limits`)
+    limit           how long the fits of one model may take: seconds, or '5m' (see `purerec.training.times`)
     reuse           take results that are stored, and store new ones: an interrupted comparison goes on where it was
     store           where; by default in the cache
     watch, tell     called with the progress, and with a line for each result
@@ -70,7 +70,7 @@ def compare(
     listed = list(REGISTRY) if models == "all" else [models] if isinstance(models, str | type) else list(models)
     given = settings_for_each([model_name(model) for model in listed], settings or {})
     metric = check_choice(metrics, metric, protocol)
-    limit_s = seconds_of(limit) if isinstance(limit, str) else limit
+    limit_s = None if limit is None else seconds_of(limit)
     parts = split if isinstance(split, Split) else make_split(data, split)
     file = chosen_file(data.name, None if settings_file is None else Path(settings_file), tuned=tuned)
     if file is not None:

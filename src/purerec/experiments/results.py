@@ -60,7 +60,11 @@ class RunResult:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Several models on one split, each with several seeds."""
+    """Several models on one split, each with several seeds.
+
+    data, results      the data's name; all runs by model
+    metric, baseline   what models are tested in, and against which
+    """
 
     data: str
     metric: str
@@ -77,20 +81,25 @@ class Comparison:
 
     @property
     def label(self) -> str:
+        """The protocol in words."""
         return next(iter(self.results.values()))[0].evaluation.label
 
     @property
     def metrics(self) -> list[str]:
+        """What was measured."""
         return list(next(iter(self.results.values()))[0].evaluation.metrics)
 
     def mean(self, model: str, metric: str) -> float:
+        """Of a model's seeds."""
         return float(np.mean([r.evaluation.metrics[metric] for r in self.results[model]]))
 
     def deviation(self, model: str, metric: str) -> float:
+        """The standard deviation over a model's seeds; 0 of a single one."""
         values = [r.evaluation.metrics[metric] for r in self.results[model]]
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
     def fit_seconds(self, model: str) -> float:
+        """The mean time of a fit."""
         return float(np.mean([r.fit_seconds for r in self.results[model]]))
 
     def tests(self, baseline: str | None = None, metric: str | None = None) -> list[Row]:
@@ -192,6 +201,7 @@ class Comparison:
         return pl.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
+        """The object that `purerec compare --json` prints."""
         return {
             "data": self.data,
             "metric": self.metric,

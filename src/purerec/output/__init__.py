@@ -2,6 +2,7 @@
 
     charts, svg, palette    charts and how they are drawn
     page, report            pages, and that of a fit
+    tracking                fits in MLflow
     study/                  tables, figures, verdicts and the page made from results files
 
 May import everything above it: errors to tuning."""

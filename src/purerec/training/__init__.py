@@ -5,5 +5,6 @@
     history        records of its epochs
     checkpoints    its state on disk
     progress       log files, TensorBoard, a progress bar
+    times          limits as people write them
 
 May import errors, storage."""

@@ -42,27 +42,35 @@ class Budget:
     """
 
     trials: int | None = None
-    minutes: float | None = None
+    limit_s: float | None = None
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if value is not None and not value > 0:
-                raise ConfigError(f"{name} must be more than 0, not {value!r}")
+                raise ConfigError(f"{name.removesuffix('_s')} must be more than 0, not {value!r}")
 
     @property
     def most_trials(self) -> float:
         if self.trials is not None:
             return self.trials
-        return DEFAULT_TRIALS if self.minutes is None else math.inf
+        return DEFAULT_TRIALS if self.limit_s is None else math.inf
 
     @property
     def seconds(self) -> float:
-        return math.inf if self.minutes is None else 60 * self.minutes
+        return math.inf if self.limit_s is None else self.limit_s
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found."""
+    """What a search found.
+
+    model, metric             what was searched, and by what
+    kept, why                 whether `settings` are the tuned ones or the defaults, and the reason
+    best_settings             of the best trial
+    trials, pruned, failed    how many there were, were given up early, and failed
+    seconds                   how long it took
+    importance                how much each setting mattered, in shares
+    """
 
     model: str
     metric: str
@@ -86,6 +94,7 @@ class Tuned:
     importance: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
         return asdict(self)
 
     def entry(self) -> dict[str, Any]:

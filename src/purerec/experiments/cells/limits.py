@@ -7,7 +7,6 @@ of EASE or the ranking of all people: it is stopped when that call returns.
 
 from __future__ import annotations
 
-import re
 import signal
 import threading
 import time
@@ -15,24 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from purerec.errors import ConfigError, PurerecError
+from purerec.errors import PurerecError
 from purerec.training.history import Record
 from purerec.training.run import Callback
-
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class OverdueError(PurerecError):
     """A model that took longer than it may."""
-
-
-def seconds_of(text: str) -> float:
-    """'90', '90s', '5m', '1h' or '1h30m' in seconds."""
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smh]?)", text.strip().lower())
-    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if "".join(number + unit for number, unit in parts) != text.strip().lower() or not total > 0:
-        raise ConfigError(f"a time limit is given as 90s, 5m or 1h, not as {text!r}")
-    return total
 
 
 def duration(seconds: float) -> str:

@@ -40,6 +40,11 @@ class Recommender(ABC):
     """Base of all models: what each has to write, fitting, storing, and what people ask of a fitted one.
 
     The answers themselves are in `answering`, `similar`, `explaining` and `updating`: functions that take a model.
+
+    config, config_class   its settings, and their class
+    is_fitted, fitted_on   whether it is fitted, and on what
+    users, items, labels   ids and titles by internal index
+    derived                what follows from what was learned, computed when it is asked for
     """
 
     name: ClassVar[str]
@@ -80,7 +85,6 @@ class Recommender(ABC):
         return self
 
     # ------------------------------------------------------------------ to be written by each model
-
     @abstractmethod
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         """Learn from `train.positives` (or its ratings)."""
@@ -102,7 +106,6 @@ class Recommender(ABC):
         """(len(user_idx), n_items) float32"""
 
     # ------------------------------------------------------------------ may be written by a model
-
     def factors(self) -> Factors | None:
         """User vectors, item vectors and item bias, if the score is their dot product; else None."""
         return None
@@ -145,7 +148,6 @@ class Recommender(ABC):
         """An error if the model cannot learn from more data."""
 
     # ------------------------------------------------------------------ fitting
-
     def fit(
         self, train: Interactions, *, valid: Interactions | None = None, seed: int = 0, run: Run | None = None
     ) -> Self:
@@ -221,7 +223,6 @@ class Recommender(ABC):
             raise NotFittedError(f"{self.name} is not fitted yet; call fit(train) first")
 
     # ------------------------------------------------------------------ answering
-
     def score(self, user_idx: npt.ArrayLike) -> F32:
         """Scores of all items for users by internal index: (len(user_idx), n_items) float32."""
         return self._score(indices_of(user_idx, len(self.users), "user"))
@@ -329,7 +330,6 @@ class Recommender(ABC):
         return explaining.explain_list(self, explaining.somebody_new(self, item_idx), target_idx, k)
 
     # ------------------------------------------------------------------ storing
-
     def save(self, path: str | os.PathLike[str], *, files: Mapping[str, bytes] | None = None, **facts: Any) -> Path:
         """Write the fitted model to a folder; `facts` (such as metrics) go into its manifest."""
         self._need_fit()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Concatenate, ParamSpec
 
-from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from pydantic_core import to_json
@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from purerec import __version__
-from purerec.serving.http import problems, requests, schemas
+from purerec.serving.http import problems, queries, requests, schemas
 from purerec.serving.http.describing import ABOUT, PROBLEM, body_of, describe, errors
 from purerec.serving.http.middleware import Gate
 from purerec.serving.http.page_files import add_page
@@ -30,12 +30,6 @@ from purerec.serving.process.settings import Limits, Settings
 P = ParamSpec("P")
 
 _LIMITS = Limits()
-UserId = Annotated[str, Path(max_length=_LIMITS.id_length, examples=["196"], description="A user id.")]
-ItemId = Annotated[str, Path(max_length=_LIMITS.id_length, examples=["50"], description="An item id.")]
-KQuery = Annotated[int, Query(ge=1, le=_LIMITS.k, description="How many items.", examples=[10])]
-Reasons = Annotated[int, Query(ge=0, le=_LIMITS.because, description="Reasons for each item.", examples=[3])]
-TextQuery = Annotated[str, Query(max_length=_LIMITS.query, description="What to search for; nothing: popular ones.")]
-FoundQuery = Annotated[int, Query(ge=1, le=_LIMITS.found, description="How many results.", examples=[20])]
 
 
 @dataclass
@@ -166,12 +160,30 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         tags=["lists"],
         summary="A list for one person of the training data, and what the person had",
     )
-    async def for_user(id: UserId, k: KQuery = 10, exclude_seen: bool = True, explain: Reasons = 0) -> Response:
-        _check_amount(k, explain)
-        kind = "user" if k <= requests.FEW and not explain else None
-        return json_response(
-            await service.answer(kind, answers.one_user, id, k, exclude_seen=exclude_seen, explain=explain)
+    async def for_user(
+        id: queries.UserId,
+        where: queries.WhereQuery,
+        at_most: queries.AtMostQuery,
+        k: queries.KQuery = 10,
+        exclude_seen: bool = True,
+        explain: queries.Reasons = 0,
+        diversity: queries.DiversityQuery = 0.0,
+        popularity_discount: queries.DiscountQuery = 0.0,
+        cold_items: queries.ColdQuery = 0,
+    ) -> Response:
+        asked = requests.RecommendRequest(
+            users=[id],
+            k=k,
+            exclude_seen=exclude_seen,
+            explain=explain,
+            where=where,
+            at_most=requests.caps(at_most),
+            diversity=diversity,
+            popularity_discount=popularity_discount,
+            cold_items=cold_items,
         )
+        _check_amount(k, explain, arranges=asked.arranges)
+        return json_response(await service.answer(asked.kind and "user", answers.one_user, asked))
 
     @app.get(
         "/v1/items/{id:path}/similar",
@@ -180,7 +192,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         tags=["lists"],
         summary="The items nearest to one",
     )
-    async def similar(id: ItemId, k: KQuery = 10) -> Response:
+    async def similar(id: queries.ItemId, k: queries.KQuery = 10) -> Response:
         return json_response(await service.answer("similar" if k <= requests.FEW else None, answers.similar, id, k))
 
     @app.get(
@@ -251,7 +263,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         tags=["look up"],
         summary="Items by the words of their title or the start of their id; without a query, the most popular",
     )
-    async def items(query: TextQuery = "", limit: FoundQuery = 20) -> Response:
+    async def items(query: queries.TextQuery = "", limit: queries.FoundQuery = 20) -> Response:
         return json_response(await service.answer(None, answers.find_items, query, limit))
 
     @app.get(
@@ -261,7 +273,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         tags=["look up"],
         summary="People of the training data by the start of their id",
     )
-    async def users(query: TextQuery = "", limit: FoundQuery = 20) -> Response:
+    async def users(query: queries.TextQuery = "", limit: queries.FoundQuery = 20) -> Response:
         return json_response(await service.answer(None, answers.find_users, query, limit))
 
     @app.get(

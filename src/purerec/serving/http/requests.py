@@ -36,6 +36,8 @@ AnyId = Annotated[TextId | WholeId, Field(union_mode="left_to_right")]
 """Ids are strings; whole numbers are accepted for numeric ids."""
 RuleText = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["year>=1990"])]
 ColumnName = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["genre"])]
+Cap = Annotated[str, Field(pattern=r"^[^=]+=[1-9][0-9]?$", max_length=_LIMITS.condition, examples=["genre=3"])]
+"""In an address: a column, and how many items of a list may have the same value in it"""
 K = Annotated[StrictInt, Field(ge=1, le=_LIMITS.k), BeforeValidator(_whole)]
 _MANY = (
     f"How many items. For several people, up to {_LIMITS.cells:,} in all lists together; {_LIMITS.explained:,} with "
@@ -129,6 +131,11 @@ class ExplainRequest(Request):
     """How many reasons."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"history": ["50", "181"], "item": "172", "k": 3}]})
+
+
+def caps(texts: list[str]) -> dict[str, int]:
+    """`at_most` of a request, from an address."""
+    return {name: int(most) for name, _, most in (text.partition("=") for text in texts)}
 
 
 R = TypeVar("R", bound=Request)

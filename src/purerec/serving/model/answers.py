@@ -115,9 +115,13 @@ def rules_of(asked: RecommendRequest) -> ListRules | None:
         raise _cannot(error) from None
 
 
-def one_user(loaded: Loaded, user: str, k: int, *, exclude_seen: bool, explain: int) -> Json:
+def one_user(loaded: Loaded, asked: RecommendRequest) -> Json:
     """A known person's list, with what it rests on."""
-    result = recommend_users(loaded, [user], k, exclude_seen=exclude_seen, explain=explain)[0]
+    assert asked.users is not None
+    (user,) = asked.users
+    (result,) = recommend_users(
+        loaded, [user], asked.k, exclude_seen=asked.exclude_seen, explain=asked.explain, rules=rules_of(asked)
+    )
     own = loaded.model.seen.row(_user(loaded, user))
     return {**result, "history": named(loaded, own[:_HISTORY_SHOWN].tolist())}
 
