@@ -85,8 +85,8 @@ def test_wrong_use_is_told_before_any_work(session, tmp_path):
     with pytest.raises(DataError, match="no column 'item'"):
         spark.fit(rows, out=tmp_path / "m")
     rows = rows.withColumnRenamed("thing", "item")
-    with pytest.raises(ConfigError, match="ease is fitted by one process"):
-        spark.fit(rows, out=tmp_path / "m", model="ease")
+    with pytest.raises(ConfigError, match="bpr is fitted by one process"):
+        spark.fit(rows, out=tmp_path / "m", model="bpr")
     with pytest.raises(ConfigError, match="dimm"):
         spark.fit(rows, out=tmp_path / "m", model="pugmf", dimm=4)
     assert list(tmp_path.iterdir()) == []

@@ -27,7 +27,7 @@ _COLUMNS = ("user", "item", "rating", "timestamp")
 def fit(
     dataframe: Any, *, out: AnyPath, model: str = "pure", workers: int = 2, seed: int = 0, **settings: Any
 ) -> Recommender:
-    """Fit a model (gmf, pugmf, pure or ials) by so many Spark tasks at once and write it to a folder.
+    """Fit a model (gmf, pugmf, pure, ials or ease) by so many Spark tasks at once and write it to a folder.
 
     `dataframe` has the columns user and item, and may have rating and timestamp; `settings` are those of the model.
     """

@@ -111,7 +111,7 @@ def worker(pid, rank):
 
 
 def test_wrong_use(command, clicks):
-    refused(command("fit", clicks, "--model", "ease", "--workers", 2, "--out", "m"), "ease is fitted by one process")
+    refused(command("fit", clicks, "--model", "bpr", "--workers", 2, "--out", "m"), "bpr is fitted by one process")
     refused(command("fit", clicks, "--model", "pugmf", "--workers", 0, "--out", "m"), "--workers must be from 1")
 
 

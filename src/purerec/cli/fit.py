@@ -65,7 +65,7 @@ def fit(
     ] = None,
     metrics: MetricsOpt = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Processes that share the fit (gmf, pugmf, pure, ials).")
+        int | None, typer.Option("--workers", help="Processes that share the fit (gmf, pugmf, pure, ials and ease).")
     ] = None,
     on: OnOpt = None,
     holding_out: HoldingOut = HoldingOut(),

@@ -22,6 +22,7 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.closed_form import ItemWeights, fit_item_weights
+from purerec.engines.distributed.gram import multiplier
 from purerec.models.contract.config import Config
 from purerec.models.contract.explaining import Person
 from purerec.models.contract.fitted_on import need_positives
@@ -78,6 +79,7 @@ class EASE(Recommender):
             neighbors=self._neighbors(train.n_items),
             memory_mb=config.memory_mb,
             name=self.name,
+            multiply=multiplier(),
         )
 
     def _neighbors(self, n_items: int) -> int:

@@ -42,7 +42,7 @@ REGISTRY: dict[str, tuple[str, str]] = {
 }
 """name -> (module, class)"""
 
-SHARED = ("gmf", "pugmf", "pure", "ials")
+SHARED = ("gmf", "pugmf", "pure", "ials", "ease")
 """Models whose fits several processes can share"""
 
 GROUP = "purerec.models"

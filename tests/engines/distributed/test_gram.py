@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+import purerec as pr
 from engines.distributed.threads import with_group
 from purerec.data.interactions import Csr
 from purerec.engines.closed_form.dense import products
 from purerec.engines.distributed.gram import lead_products
+from purerec.engines.distributed.group import sharing_with
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
@@ -18,3 +20,17 @@ def test_the_sum_over_workers_is_the_whole(n_workers):
     x.data = rng.random(x.nnz, dtype=np.float32)
     shared = with_group(n_workers, lambda group: lead_products(group, x))
     np.testing.assert_allclose(shared, products(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"user_power": 0.3, "item_power": 0.2}, {"neighbors": 5}])
+def test_ease_by_workers_is_ease(settings):
+    rng = np.random.default_rng(0)
+    log = pr.Interactions.from_columns(rng.integers(0, 90, 1500), (50 * rng.random(1500) ** 2).astype(np.int64))
+
+    def fitted(group):
+        with sharing_with(group):
+            return pr.EASE(regularization=20, **settings).fit(log)
+
+    alone = pr.EASE(regularization=20, **settings).fit(log)
+    shared = with_group(3, fitted)
+    np.testing.assert_allclose(shared.score(range(90)), alone.score(range(90)), rtol=1e-3, atol=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,16 @@ def needed_bytes(n_items: int) -> int:
     return 4 * n_items**2 + max(16 * _BLOCK * n_items, 8 * panel * n_items + 16 * panel**2)
 
 
-def weights_of_all(positives: Csr, weight: Weighting, regularization: float) -> F32 | None:
-    """B = I - P diag(1 / diag(P)), P = (G + regularization I)^-1; None if that is singular in single precision."""
+def weights_of_all(
+    positives: Csr, weight: Weighting, regularization: float, multiply: Callable[[Any], F32]
+) -> F32 | None:
+    """B = I - P diag(1 / diag(P)), P = (G + regularization I)^-1; None if that is singular in single precision.
+
+    `multiply`: `products`, or somebody who does the same.
+    """
     x = positives.to_scipy()
     x.data = (weight.user[positives.users] * weight.item[positives.indices]).astype(np.float32)
-    matrix = products(x)
+    matrix = multiply(x)
     matrix[np.diag_indices_from(matrix)] += np.float32(regularization)
     if not invert(matrix):
         return None

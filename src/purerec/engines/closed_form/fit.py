@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from purerec.engines.closed_form.neighborhoods import Neighborhoods, WeightColum
 from purerec.engines.closed_form.weights import DenseWeights, ItemWeights, SparseWeights
 from purerec.errors import ConfigError, DataError
 from purerec.ranking.scorers import available_cpus
+from purerec.types import F32
 
 
 def fit_item_weights(
@@ -26,18 +29,20 @@ def fit_item_weights(
     memory_mb: float,
     threads: int | None = None,
     name: str = "ease",
+    multiply: Callable[[Any], F32] = dense.products,
 ) -> ItemWeights:
     """S = D^-1 B D with D = diag(pop^item_power): B is for the weighted positives W, S for those of zeros and ones.
 
     Each column of B has weights from all other items (`neighbors=None`, or as many as there are), or from the
     `neighbors` items that were liked together with it most. `regularization` is what is added to the diagonal of
-    W'W; see `mean_diagonal`. `name` is that of the model, for its errors.
+    W'W; see `mean_diagonal`. `name` is that of the model, for its errors. `multiply` makes W'W where all items have
+    weights.
     """
     n_items = positives.shape[1]
     weight = Weighting.of(positives, user_power, item_power)
     if neighbors is None or neighbors >= n_items - 1:
         _check_memory(dense.needed_bytes(n_items), n_items, memory_mb, name, "set neighbors=200")
-        matrix = dense.weights_of_all(positives, weight, regularization)
+        matrix = dense.weights_of_all(positives, weight, regularization, multiply)
         _need_solution(matrix is not None, name)
         assert matrix is not None
         if item_power:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from purerec.engines.closed_form.dense import products
-from purerec.engines.distributed.group import Group
+from purerec.engines.distributed.group import Group, current
 from purerec.types import F32
+
+
+def multiplier() -> Callable[[Any], F32]:
+    """x'x by the processes that fits are shared with, or by this one alone."""
+    group = current()
+    return products if group is None else partial(lead_products, group)
 
 
 def lead_products(group: Group, x: Any) -> F32:
