@@ -9,7 +9,7 @@ beside what docs/scaling.md predicts.
 
 The cost model has four numbers: processor seconds per sample, what a sample takes more for each MB of rows that a
 worker goes through (they do not stay in the cache), seconds per byte and per exchange. They are fitted to two sizes,
-and checked on a larger one. What it predicts is an epoch of workers that each have a core: computing and exchanging,
+and checked on two larger ones. What it predicts is an epoch of workers that each have a core: computing and exchanging,
 without waiting.
 """
 
@@ -34,7 +34,10 @@ FITTED = (
     {"users": 4_000, "items": 2_000, "positives": 100_000},
     {"users": 8_000, "items": 8_000, "positives": 200_000},
 )
-CHECKED = {"users": 12_000, "items": 16_000, "positives": 400_000}
+CHECKED = (
+    {"users": 12_000, "items": 16_000, "positives": 400_000},
+    {"users": 20_000, "items": 24_000, "positives": 700_000},
+)
 DIM = 32
 BYTES_PER_ROW = 4 * (3 * DIM + 4)
 """Three numbers for each of the embedding's (with Adam's moments), and four for the bias"""
@@ -160,7 +163,7 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     rows = [measure(size, n, options.epochs) for size in FITTED for n in WORKERS]
     costs = fit_costs(rows)
-    checks = [measure(CHECKED, n, options.epochs) for n in WORKERS]
+    checks = [measure(size, n, options.epochs) for size in CHECKED for n in WORKERS]
     for row in checks:
         row["predicted_s"] = predict(costs, row)
         row["measured_over_predicted"] = (row["compute_s"] + row["exchange_s"]) / row["predicted_s"]
