@@ -9,8 +9,8 @@ beside what docs/scaling.md predicts.
 
 The cost model has four numbers: processor seconds per sample, what a sample takes more for each MB of rows that a
 worker goes through (they do not stay in the cache), seconds per byte and per exchange. They are fitted to two sizes,
-and checked on two larger ones. What it predicts is an epoch of workers that each have a core: computing and exchanging,
-without waiting.
+and checked on two larger ones. What it predicts is an epoch of workers that each have a core: computing and
+exchanging, without waiting.
 """
 
 from __future__ import annotations
