@@ -263,12 +263,13 @@ def test_a_list_of_given_scores() -> None:
         top_k_of_row(scores[None], 1)
 
 
-@pytest.mark.parametrize("k", [1, 7, 60, 200])
-def test_a_list_of_given_scores_is_that_of_a_table(k: int) -> None:
+@pytest.mark.parametrize("most", [1, 9, 10**6])
+@pytest.mark.parametrize("k", [1, 7, 60, 2000])
+def test_a_list_of_given_scores_is_that_of_a_table(k: int, most: int) -> None:
     rng = np.random.default_rng(3)
-    scores = rng.integers(0, 9, (20, 60)).astype(np.float32)  # many ties
-    excluded = random_pairs(rng, 20, 60, 0.3)
-    candidates = rng.choice(60, 30, replace=False)
+    scores = rng.integers(0, most, (20, 900)).astype(np.float32)  # all tied, many, hardly any
+    excluded = random_pairs(rng, 20, 900, 0.3)
+    candidates = rng.choice(900, 400, replace=False)
     for asked in (None, candidates):
         lists = top_k(Table(scores), np.arange(20), k, excluded=excluded, candidates=asked, seed=4)
         for user, row in enumerate(scores):

@@ -67,6 +67,12 @@ def tie_order(n_items: int, seed: int) -> I32:
     return constant(named_rng(seed, "evaluation").permutation(n_items), np.int32)
 
 
+@lru_cache(maxsize=8)
+def _tie_place(n_items: int, seed: int) -> I32:
+    """(n_items,) where each item stands in that order."""
+    return constant(np.argsort(tie_order(n_items, seed)), np.int32)
+
+
 def ranks(
     model: Scorer,
     positives: Csr,
@@ -95,7 +101,7 @@ def ranks(
         ptr, idx = constant(kept_ptr, np.int64), constant(kept_idx[:n_kept], np.int32)
     rows = constant(np.flatnonzero(np.diff(ptr)), np.int64)
     order = tie_order(shape[1], seed)
-    place_of = constant(np.argsort(order), np.int32)
+    place_of = _tie_place(shape[1], seed)
     bar, place = np.empty(len(idx), dtype=np.float32), np.empty(len(idx), dtype=np.int32)
     count = np.zeros(len(idx), dtype=np.int32)
     pairs = ptr, idx, other_ptr, other_idx, place_of, pool is not None
@@ -202,16 +208,22 @@ def top_k_of_row(
     scores, n = scores.astype(np.float32, copy=False), len(scores)
     if not np.isfinite(scores).all():
         raise ScoreError(f"{name} gave a NaN or infinite score; {DIVERGED}")
-    allowed = np.full(n, candidates is None, dtype=np.bool_)
+    values = scores.copy() if candidates is None else np.full(n, -np.inf, dtype=np.float32)
     if candidates is not None:
-        allowed[indices_of(candidates, n, "item")] = True
-    allowed[indices_of(excluded, n, "item")] = False
-    order = tie_order(n, seed)
-    order = order[allowed[order]]
-    if k < len(order):  # sort only what may be in the list
-        values = scores[order]
-        order = order[values >= np.partition(values, len(values) - k)[len(values) - k]]
-    best = order[np.argsort(-scores[order], kind="stable")][:k]
-    items, values = np.full((1, k), -1, dtype=np.int32), np.full((1, k), -np.inf, dtype=np.float32)
-    items[0, : len(best)], values[0, : len(best)] = best, scores[best]
-    return TopK(items, values)
+        wanted = indices_of(candidates, n, "item")
+        values[wanted] = scores[wanted]
+    values[indices_of(excluded, n, "item")] = -np.inf
+    # At least k items are no worse than the k-th best of the best of each block; few others are.
+    width = max(1, n // (8 * k))
+    blocks = values[: n - n % width].reshape(-1, width).max(axis=1)
+    bar = np.partition(blocks, -k)[-k] if k < len(blocks) else -np.inf
+    place = _tie_place(n, seed)
+    above = np.flatnonzero(values > bar)
+    tied = np.flatnonzero(values == bar) if bar > -np.inf else above[:0]
+    if len(tied) > k:
+        tied = tied[np.argpartition(place[tied], k)[:k]]
+    found = np.concatenate([above, tied])
+    best = found[np.lexsort((place[found], -values[found]))][:k]
+    listed = TopK(np.full((1, k), -1, dtype=np.int32), np.full((1, k), -np.inf, dtype=np.float32))
+    listed.items[0, : len(best)], listed.scores[0, : len(best)] = best, scores[best]
+    return listed
