@@ -14,6 +14,7 @@ import tables_benchmarks  # noqa: F401  # adds its tables to TABLES
 import tables_experiments  # noqa: F401
 import tables_settings  # noqa: F401
 import tables_study  # noqa: F401
+import tables_tutorial  # noqa: F401
 from figures import stale as stale_figures
 from tables import ROOT, rendered
 

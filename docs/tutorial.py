@@ -22,8 +22,8 @@ PICTURE = "comparison.svg"
 
 STEPS = {
     "show": "purerec data show gowalla",
-    "compare": f"purerec compare gowalla --plot {PICTURE}",
-    "fit": "purerec fit gowalla --model pure --out places",
+    "compare": f"purerec compare gowalla --models itemknn,ials,gmf,ease --plot {PICTURE}",
+    "fit": "purerec fit gowalla --model itemknn --out places",
     "recommend": "purerec recommend places --user 196 -k 5",
     "history": "purerec recommend places --history 50,181 -k 5 --explain",
     "similar": "python -c \"import purerec as pr; print(pr.load_model('places').similar_items(50, k=3))\"",
@@ -38,15 +38,18 @@ STEPS = {
 def run(folder: Path, as_here: Callable[[str], str] = lambda command: command) -> dict[str, str]:
     """What each command says, on both streams, when all are run in a folder; `as_here` may change them."""
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    environment |= {"COLUMNS": "100", "POLARS_FMT_TABLE_HIDE_DATAFRAME_SHAPE_INFORMATION": "1"}
+    environment |= {
+        "COLUMNS": "100",
+        "POLARS_FMT_TABLE_HIDE_DATAFRAME_SHAPE_INFORMATION": "1",
+    }
     said: dict[str, str] = {}
     service = None
     try:
         for name, command in STEPS.items():
             words = as_here(command)
             if name == "serve":
-                log = (folder / "service.log").open("w")
-                service = subprocess.Popen(words.split(), cwd=folder, env=environment, stdout=log, stderr=log)
+                with (folder / "service.log").open("w") as log:
+                    service = subprocess.Popen(words.split(), cwd=folder, env=environment, stdout=log, stderr=log)
                 said[name] = _first_line(folder / "service.log", service)
                 continue
             done = subprocess.run(

@@ -31,6 +31,7 @@ CROSS_CUTTING = {
     "test_package.py": "the package as a whole",
     "test_packaging.py": "sdist, wheel and Dockerfile, as a user gets them",
     "test_site.py": "the documentation as a site",
+    "test_tutorial.py": "docs/tutorial.md, run",
     "test_walks.py": "how many files a call goes through",
 }
 """Tests that belong to no single module, and what they are about"""
