@@ -172,6 +172,20 @@ def growth() -> str:
 
 
 @table
+def encoders() -> str:
+    rows = [
+        [
+            f"{r['items']:,}",
+            number(r["epoch_s"]),
+            number(r["exact_s"]) if "exact_s" in r else "",
+            number(r["neighbors_s"]),
+        ]
+        for r in result("bench-encoders")
+    ]
+    return markdown(["items", "an epoch of the embeddings, s", "exact weights, s", "200 neighbours, s"], rows)
+
+
+@table
 def reading() -> str:
     found = result("bench-reading")
     one, large = found["ml-1m"], found["large"]
