@@ -40,6 +40,11 @@ def test_the_walks_go_through_what_is_there():
         assert resolve(f"purerec.{name}") is not None
 
 
+def test_readme_begins_with_the_demo_and_the_tests():
+    commands = re.findall(r"^\$ (.*?)(?: {2,}#.*)?$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    assert commands[:2] == ["make demo", "make test"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
