@@ -1,8 +1,8 @@
 """Commands as forks of one process that has imported the libraries already; see `conftest.purerec`.
 
-A command that does little spends its time on importing numpy, numba, scipy and polars. A fork has them from the
-start, and is in all else a process of its own: arguments, environment, folder, streams, exit code. What is in purerec
-is imported by the fork, as by any new process.
+A command that does little spends its time on importing numpy, numba, scipy, polars and purerec itself. A fork has
+them from the start, and is in all else a process of its own: arguments, environment, folder, streams, exit code. That
+a new process finds what it needs, `test_package` and the tests of streams, signals and services see: they start one.
 
     python command_forks.py SOCKET      the process that forks; it ends when the other end of its socket is closed
 """
@@ -14,6 +14,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import socket
 import subprocess
@@ -99,6 +100,18 @@ def _import_libraries() -> None:
     app = typer.Typer()
     app.command()(command)
     app(["--number", "1"], standalone_mode=False)
+    import_purerec()
+
+
+def import_purerec() -> None:
+    """All but the engines, which take torch, and the service: few commands need these."""
+    import purerec
+
+    for module in pkgutil.walk_packages(purerec.__path__, "purerec.", onerror=lambda name: None):
+        if not {"__main__", "engines", "serving"} & set(module.name.split(".")):
+            with contextlib.suppress(ImportError):  # of an extra
+                importlib.import_module(module.name)
+    assert "torch" not in sys.modules, "an import of torch takes seconds"
 
 
 def _next_command(asked: socket.socket) -> dict[str, Any] | None:

@@ -25,6 +25,12 @@ def test_import_is_light():
     assert not set(HEAVY) & set(loaded)
 
 
+def test_help_is_light():
+    code = "import sys; sys.argv = ['purerec', 'fit', '--help']; from purerec.cli import commands; commands.run(); "
+    loaded = run(code + "print(*sys.modules, file=sys.stderr)").stderr.split()
+    assert not {*HEAVY, "numpy"} & set(loaded)
+
+
 def test_import_is_quick():
     bare = min(_seconds("pass") for _ in range(3))
     with_purerec = min(_seconds("import purerec") for _ in range(3))

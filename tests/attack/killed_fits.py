@@ -9,11 +9,14 @@ Prints one line for each moment that it tried.
 import os
 import signal
 import sys
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from command_forks import import_purerec
 from purerec.cli import commands
 from purerec.storage import locked, read_folder, remove_folder, swapping, take_snapshot, write_folder
 from purerec.training.checkpoints import CHECKPOINT
@@ -67,13 +70,16 @@ def fit(place, seed, resume):
 def command(place, seed, resume):
     sys.argv = ["purerec", "fit", f"{place}/d.csv", "--model", "bpr", "--out", f"{place}/m"]
     sys.argv += ["--set", "epochs=14", "--seed", str(seed), "--log", f"{place}/log.jsonl", *["--resume"] * resume]
-    with open(os.devnull, "w") as sys.stdout:
+    with open(os.devnull, "w") as nothing, redirect_stdout(nothing):
         return commands.run()
 
 
 def main(place, how):
     if how == "steps":
         swapping.exchange = lambda one, other: False
+    if how == "command":
+        sys.modules["vl_convert"] = None  # no charts in the report: to draw them takes longer than all else
+        import_purerec()  # once, not in every fork
     work, epochs = (command, 14) if how == "command" else (fit, EPOCHS)
     assert forked(lambda: work(place, 0, False)) == 0
     clean = sorted(p.name for p in place.iterdir())

@@ -116,6 +116,22 @@ def test_light_dark_and_paper(look: Callable[..., Page], study: Path) -> None:
     assert not page.locator("nav").is_visible()
 
 
+LEAVE_OUT_ROWS_THAT_LOOK_LIKE_ANOTHER = """() => {
+    const look = one => {
+        const {color, backgroundColor, fontSize, fontWeight} = getComputedStyle(one);
+        return [one.tagName, one.className, color, backgroundColor, fontSize, fontWeight].join();
+    };
+    const rows = [...document.querySelectorAll('table')].flatMap(table => {
+        const seen = new Set();
+        return [...table.querySelectorAll('tbody tr')].filter(row => {
+            const looks = [row, ...row.querySelectorAll('*')].map(look).join(';');
+            return seen.has(looks) || !seen.add(looks);
+        });
+    });
+    rows.forEach(row => row.remove());
+    return rows.length }"""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_have_contrast_and_charts_have_alternatives(
     look: Callable[..., Page], study: Path, scheme: str
@@ -123,7 +139,9 @@ def test_texts_have_contrast_and_charts_have_alternatives(
     need("axe_playwright_python")
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(look(study, color_scheme=scheme))
+    page = look(study, color_scheme=scheme)
+    assert page.evaluate(LEAVE_OUT_ROWS_THAT_LOOK_LIKE_ANOTHER) > 100  # or axe looks at thousands of like cells
+    found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
 
 

@@ -14,8 +14,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from purerec import storage
-
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 """Progress, notes and errors: never on standard output."""
 
@@ -108,7 +106,9 @@ def write_json(value: Any, target: str) -> None:
     if target == "-":
         sys.stdout.write(text)
     else:
-        storage.write_file(target, text)
+        from purerec.storage import write_file  # with numpy and polars, which no help needs
+
+        write_file(target, text)
 
 
 def _finite(value: Any) -> Any:
