@@ -34,8 +34,9 @@ def followed(path: AnyPath) -> Path:
 
 
 def beside(path: AnyPath, suffix: str) -> Path:
-    """The path of what is stored next to a folder; it stays right when the folder is the current one and replaced."""
-    whole = Path(os.path.abspath(path))
+    """The path of what is stored next to a folder."""
+    # A path that is relative to the folder itself would lead nowhere once the folder is replaced.
+    whole = Path(os.path.abspath(path) if Path.cwd().is_relative_to(followed(path)) else path)
     if not whole.name:
         raise StoreError(f"{path} cannot be written to; choose a new or empty folder")
     return whole.with_name(whole.name + suffix)
