@@ -104,14 +104,15 @@ def _import_libraries() -> None:
 
 
 def import_purerec() -> None:
-    """All but the engines, which take torch, and the service: few commands need these."""
+    """All but the service and what needs torch, which takes seconds: few commands need these."""
     import purerec
 
+    sys.modules["torch"] = None  # type: ignore[assignment]  # for now, to import it is an error
     for module in pkgutil.walk_packages(purerec.__path__, "purerec.", onerror=lambda name: None):
-        if not {"__main__", "engines", "serving"} & set(module.name.split(".")):
-            with contextlib.suppress(ImportError):  # of an extra
+        if not {"__main__", "serving"} & set(module.name.split(".")):
+            with contextlib.suppress(ImportError):  # of torch, or of another extra
                 importlib.import_module(module.name)
-    assert "torch" not in sys.modules, "an import of torch takes seconds"
+    del sys.modules["torch"]
 
 
 def _next_command(asked: socket.socket) -> dict[str, Any] | None:
