@@ -47,7 +47,8 @@ def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
         return
     try:
         ray.init(
-            address=None if address == "ray" else address,
+            # Not None, which would take any cluster that somebody has left on this machine.
+            address="local" if is_own else None if address == "ray" else address,
             include_dashboard=False if is_own else None,
             log_to_driver=False,
             logging_level=logging.ERROR,
