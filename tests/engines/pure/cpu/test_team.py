@@ -12,7 +12,7 @@ import pytest
 
 from engines.pure.sources import source_of
 from purerec.engines.pure.cpu.engine import CpuEngine
-from purerec.engines.pure.cpu.team import run_both
+from purerec.engines.pure.cpu.team import Pace, run_both
 from purerec.engines.pure.spec import GameSettings
 
 N_USERS, N_ITEMS = 120, 90
@@ -56,8 +56,8 @@ def test_a_second_thread_is_used_where_it_pays(monkeypatch: pytest.MonkeyPatch) 
     from purerec.engines.pure.cpu import engine
 
     calls = []
-    monkeypatch.setattr(engine, "run_both", lambda *both: (calls.append(1), run_both(*both)))
-    monkeypatch.setattr(engine, "_cores", lambda: 2)
+    monkeypatch.setattr(engine, "run_both", lambda *both: calls.append(1) or run_both(*both))
+    monkeypatch.setattr(engine, "cores", lambda: 2)
     new_engine(None).train_discriminator(learning_rate=0.01)
     assert not calls
     monkeypatch.setattr(engine, "_WORTH_TWO", 1000)
@@ -65,9 +65,45 @@ def test_a_second_thread_is_used_where_it_pays(monkeypatch: pytest.MonkeyPatch) 
     assert not calls
     new_engine(None).train_discriminator(learning_rate=0.01)
     assert len(calls) == 1
-    monkeypatch.setattr(engine, "_cores", lambda: 1)
+    monkeypatch.setattr(engine, "cores", lambda: 1)
     new_engine(None).train_discriminator(learning_rate=0.01)
     assert len(calls) == 1
+
+
+def test_one_thread_goes_on_alone_where_two_get_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    from purerec.engines.pure.cpu import engine
+
+    calls = []
+    monkeypatch.setattr(engine, "run_both", lambda *both: (calls.append(1), run_both(*both), 0.5)[2])
+    monkeypatch.setattr(engine, "cores", lambda: 2)
+    monkeypatch.setattr(engine, "_WORTH_TWO", 1000)
+    busy, alone = new_engine(None, scorer="gmf"), new_engine(1, scorer="gmf")
+    for n in range(15):
+        busy.train_discriminator(learning_rate=0.02)
+        alone.train_discriminator(learning_rate=0.02)
+        assert len(calls) == 1 + (n >= 5) + (n >= 14)
+    for name, value in busy.state().items():
+        np.testing.assert_array_equal(value, alone.state()[name], err_msg=name)
+
+
+def test_a_pause_is_short_again_once_there_are_two_cores() -> None:
+    pace = Pace()
+    for share in (0.5, 0.5, 1.0, 0.5):
+        while not pace.two():
+            pass
+        pace.note(share)
+    assert [pace.two() for _ in range(5)] == [False, False, False, False, True]
+
+
+def test_the_share_of_two_cores_is_what_they_worked() -> None:
+    def work() -> None:
+        end = time.thread_time() + 0.05
+        while time.thread_time() < end:
+            pass
+
+    share = run_both(work, lambda: time.sleep(0.2))
+    assert 0.02 < share < 0.3
+    assert run_both(lambda: None, lambda: None) == 1
 
 
 def test_an_error_of_either_thread_is_handed_on() -> None:

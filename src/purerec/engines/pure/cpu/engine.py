@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import cached_property
+from typing import Literal
 
-import numba
 import numpy as np
 
 from purerec.engines.pure.cpu import epochs as epochs
@@ -23,7 +23,7 @@ from purerec.engines.pure.cpu.memory import (
     rules_of,
     unpack_state,
 )
-from purerec.engines.pure.cpu.team import Team, run_both, two_teams
+from purerec.engines.pure.cpu.team import Pace, Team, cores, run_both, two_teams
 from purerec.engines.pure.spec import (
     Batch,
     EpochStats,
@@ -149,7 +149,10 @@ class CpuEngine:
         if self._can_share and self._use_two(n_numbers >= _WORTH_TWO):
             first, second = two_teams()
             more = memory.for_second_thread()
-            run_both(lambda: epoch(memory.work, memory.choice, first, sums), lambda: epoch(*more, second, others))
+            share = run_both(
+                lambda: epoch(memory.work, memory.choice, first, sums), lambda: epoch(*more, second, others)
+            )
+            self._pace.note(share)
             for part in (epochs.PENALTY, epochs.NORM):  # the rest is the same for both
                 sums[part] += others[part]
         else:
@@ -191,7 +194,10 @@ class CpuEngine:
         if item_side is not None and user_side is not None and self._use_two(True):
             # The generators do not know of each other: each thread draws the same pairs and trains one of them.
             apart = memory.apart()
-            run_both(lambda: epoch(memory.work, item_side, None, sums), lambda: epoch(apart, None, user_side, others))
+            share = run_both(
+                lambda: epoch(memory.work, item_side, None, sums), lambda: epoch(apart, None, user_side, others)
+            )
+            self._pace.note(share)
             for part in (epochs.LOSS, epochs.D_FAKE, epochs.NORM, epochs.N_FAKES):
                 sums[part] += others[part]
         else:
@@ -204,8 +210,12 @@ class CpuEngine:
         """Continue from these numbers of epochs and steps, on which random draws and Adam depend."""
         self._counters |= counters
 
+    @cached_property
+    def _pace(self) -> Pace:
+        return Pace()
+
     def _use_two(self, pays: bool) -> bool:
-        return self._threads == 2 or (self._threads is None and pays and _cores() > 1)
+        return self._threads == 2 or (self._threads is None and pays and cores() > 1 and self._pace.two())
 
     # --- Steps
 
@@ -322,12 +332,6 @@ class CpuEngine:
 def stream_keys(seed: int) -> U64:
     """(4,) a key for each of the streams of randomness of a fit."""
     return np.array([key64(seed, f"cpu {name}") for name in STREAMS])
-
-
-def _cores() -> int:
-    """Cores that this process may use; the environment's NUMBA_NUM_THREADS, if it is set."""
-    config: Any = numba.config  # filled at run time
-    return int(config.NUMBA_NUM_THREADS)
 
 
 def stats_of(sums: F64) -> EpochStats:

@@ -1,16 +1,20 @@
 """Two threads that take a step together, and wait for each other by looking, which takes a tenth of a microsecond.
 
 The threads of an operating system take 20 microseconds or more to be woken, as much as a whole step on a small
-batch. A thread that has waited for a while offers its core to others, in case its partner has none.
+batch. A thread that has waited for a while offers its core to others, in case its partner has none. On a busy
+machine, or with less processor time than cores (a container), that would be most of the time: then one thread goes on
+alone.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -22,6 +26,10 @@ from purerec.types import I64
 _cgutils: Any = numba_cgutils  # untyped
 
 _LOOKS = 2_000
+_ENOUGH = 0.8
+"""Share of two cores below which one thread is as fast: two are 1.6 times as fast if they have both for themselves"""
+_FIRST_PAUSE = 4
+_QUICK_S = 0.02
 _CAN_YIELD = os.name == "posix"
 N_USERS, N_ITEMS = 8, 16
 """Places in `Team.board`, each in a cache line of its own; its first place counts arrivals."""
@@ -86,13 +94,46 @@ def meet(board: I64) -> Scalar:
     return goal
 
 
-def run_both(first: Callable[[], None], second: Callable[[], None]) -> None:
-    """Two calls of kernels at once, to the end even if Ctrl-C comes in between: either would wait for the other."""
+def cores() -> int:
+    """Cores that this process may use; the environment's NUMBA_NUM_THREADS, if it is set."""
+    config: Any = numba.config  # filled at run time
+    return int(config.NUMBA_NUM_THREADS)
+
+
+class Pace:
+    """Whether two threads pay. It is told what share of two cores they got, and tries again later and later."""
+
+    def __init__(self) -> None:
+        self._alone, self._pause = 0, _FIRST_PAUSE
+
+    def two(self) -> bool:
+        """Whether the next epoch should have two threads."""
+        if self._alone:
+            self._alone -= 1
+            return False
+        return True
+
+    def note(self, share: float) -> None:
+        """What came of two threads."""
+        if share < _ENOUGH:
+            self._alone, self._pause = self._pause, 2 * self._pause
+        else:
+            self._pause = _FIRST_PAUSE
+
+
+def run_both(first: Callable[[], None], second: Callable[[], None]) -> float:
+    """Two calls of kernels at once, to the end even if Ctrl-C comes in between: either would wait for the other.
+
+    Returns the share of two cores that they got, 1 if they were too quick to tell.
+    """
     errors: list[BaseException] = []
+    began, used = time.perf_counter(), list[float]()
 
     def attempt(call: Callable[[], None]) -> None:
         try:
+            before = time.thread_time()
             call()
+            used.append(time.thread_time() - before)
         except BaseException as error:  # handed on to the caller's thread
             errors.append(error)
 
@@ -103,7 +144,7 @@ def run_both(first: Callable[[], None], second: Callable[[], None]) -> None:
         other.join()
 
     # Not in the main thread, where an interrupt could strike between the two starts.
-    lead = threading.Thread(target=attempt, args=(both,))
+    lead = threading.Thread(target=both)
     lead.start()
     interrupt: KeyboardInterrupt | None = None
     while lead.is_alive():
@@ -115,3 +156,5 @@ def run_both(first: Callable[[], None], second: Callable[[], None]) -> None:
         raise interrupt
     if errors:
         raise errors[0]
+    took = time.perf_counter() - began
+    return sum(used) / (2 * took) if took > _QUICK_S else 1.0
