@@ -36,6 +36,7 @@ def test_wrong_groups_are_refused_before_anything_is_fitted(command: Command, cl
     refused(command(*evaluate, "--by", "sid", "--users", users), "did you mean side?")
     refused(command(*evaluate, "--by", "side", "--items", users), "has no item of this data")
     refused(command(*evaluate, "--by", "side", "--users", users, "--json", users), "is --users itself")
+    refused(command(*evaluate, "--by", "side", "--items", users, "--json", users), "is --items itself")
 
 
 def test_warm_and_cold_users_are_shown_apart(command: Command, tmp_path: Path) -> None:

@@ -89,7 +89,8 @@ def test_tune_has_the_arguments_of_the_command_and_finds_the_same(clicks, tmp_pa
     del command["seconds"], told["seconds"]
     assert told == command
     named = set(inspect.signature(pr.tune).parameters)
-    assert {"trials", "minutes", "metric", "folds", "fresh", "study", "seed", "split", "protocol", "pool"} <= named
+    wanted = {"trials", "limit", "metric", "folds", "fresh_folds", "study", "seed", "split", "protocol", "pool"}
+    assert wanted <= named
 
 
 def test_metrics_are_functions_of_ranks():

@@ -40,7 +40,8 @@ def check_paths(given: dict[str, Any]) -> None:
     if any(path is not None for path in outputs.values()):
         from purerec.storage import check_file, check_outputs
 
-        inputs = {label: given.get(name) for name, label in _INPUTS.items()}
+        # One label may stand for arguments of several names, of which a command has one.
+        inputs = {label: path for name, label in _INPUTS.items() if (path := given.get(name)) is not None}
         check_outputs(outputs, inputs, shared=("--tensorboard",))
         for label in ("--json", "--plot"):
             if (file := outputs.get(label)) is not None:

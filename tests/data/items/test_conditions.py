@@ -57,8 +57,8 @@ def test_all_hold_together():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no condition"),
-        ("=", "no condition"),
+        ("", "is not a condition"),
+        ("=", "is not a condition"),
         ("genre=", "no value"),
         ("gnere=Comedy", "did you mean genre"),
         ("year>=soon", "year takes a number, not 'soon'"),
