@@ -53,6 +53,11 @@ def generators() -> str:
 
 
 @table
+def other_fakes() -> str:
+    return on_validation("other-fakes")
+
+
+@table
 def dimensions() -> str:
     return on_validation("dimensions")
 
