@@ -14,6 +14,8 @@ from typing import Any, Literal
 from purerec.output import palette
 
 _WIDTH, _HEIGHT = 460, 290
+_LETTER = 6.6
+"""Width of a letter of a label, generously"""
 _MOST_MARKS = 60
 """Points of a curve that show their values; of longer ones every second, third and so on"""
 Spec = dict[str, Any]
@@ -191,9 +193,15 @@ def bubbles(title: str, spots: Sequence[Spot], x: Axis, size: str) -> Chart:
         if _drawable(spot.x, x)
     ]
     groups = list(dict.fromkeys(spot.group for spot in spots))
-    axis = {"title": None, "grid": True, "domain": False, "ticks": False}
+    room = _LETTER * max(
+        (len(name) for name in names), default=0
+    )  # fonts of browsers are wider than the one measured
+    axis = {"title": None, "grid": True, "domain": False, "ticks": False, "minExtent": room, "labelLimit": 2 * room}
+    place = _channel("x", x, [r["x"] for r in rows])
+    if x.log and rows:  # room for circles
+        place["scale"]["domain"] = [min(r["x"] for r in rows) / 1.5, max(r["x"] for r in rows) * 1.5]
     encoding = {
-        "x": _channel("x", x, [r["x"] for r in rows]),
+        "x": place,
         "y": {"field": "name", "type": "nominal", "sort": names, "axis": axis},
         "size": {
             "field": "size",

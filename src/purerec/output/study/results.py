@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any
 
 from purerec.errors import StoreError
@@ -95,7 +95,8 @@ class PanelResults:
         return stdev(values) if len(values) > 1 else None
 
     def seconds(self, model: str) -> float:
-        return fmean(run["fit_seconds"] for run in self.models[model])
+        """The median over seeds: a machine that is busy for a moment makes one of them long."""
+        return float(median(run["fit_seconds"] for run in self.models[model]))
 
     def pair(self, model: str, rival: str, metric: str) -> Pair:
         """The test that was made of these two, user by user if the file has one, or else seed by seed."""
