@@ -193,9 +193,8 @@ def bubbles(title: str, spots: Sequence[Spot], x: Axis, size: str) -> Chart:
         if _drawable(spot.x, x)
     ]
     groups = list(dict.fromkeys(spot.group for spot in spots))
-    room = _LETTER * max(
-        (len(name) for name in names), default=0
-    )  # fonts of browsers are wider than the one measured
+    # The fonts of browsers are wider than the one that labels are measured with.
+    room = _LETTER * max((len(name) for name in names), default=0)
     axis = {"title": None, "grid": True, "domain": False, "ticks": False, "minExtent": room, "labelLimit": 2 * room}
     place = _channel("x", x, [r["x"] for r in rows])
     if x.log and rows:  # room for circles
