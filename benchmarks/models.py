@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import purerec as pr
+from purerec.data.memory import Peak
 from purerec.experiments.provenance import read_results, write_results
-from purerec.memory import Peak
 from purerec.models.registry import REGISTRY
 
 SPLITS: dict[str, dict[str, Any]] = {

@@ -69,7 +69,7 @@ def work(size: dict[str, int], epochs: int) -> None:
         sent[0] += sum(array.nbytes for _, _, array in out)
         exchange_arrays(out, into)
 
-    group.exchange = counting  # type: ignore[method-assign]
+    group.exchange = counting  # type: ignore[method-assign]  # to count what is sent, of this one group
     engine.train_discriminator(learning_rate=0.01)  # compiles
     rounds = []
     for _ in range(epochs):

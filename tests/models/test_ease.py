@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import purerec as pr
-from purerec import memory
+from purerec.data import memory
+from purerec.data.memory import Peak
 from purerec.engines.closed_form import DenseWeights, SparseWeights, dense
 from purerec.errors import ConfigError, DataError, StoreError
-from purerec.memory import Peak
 from purerec.models import ease
 from purerec.models.ease import EASE
 from purerec.storage import HEAD, read_folder, write_folder

@@ -9,6 +9,7 @@
     datasets, catalog, locate, download  data sets by name; where their files are; how they are fetched
     splits, picking, made                parts made from a log; which rows are held out; how parts were made
     given, folds, cold                   parts given; validation folds of a train part; ids new to the test part
+    memory                               how much there is, and how much a piece of work takes
     synthetic/                           a world whose truth is known
 
 May import errors, rng and jit."""

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from purerec.data.interactions import Interactions
+from purerec.data.memory import Peak
 from purerec.data.splits import Split
 from purerec.data.splits import split as make_split
 from purerec.errors import ConfigError
 from purerec.evaluation.protocols import Protocol, evaluate
 from purerec.experiments.provenance import provenance
 from purerec.experiments.results import RunResult
-from purerec.memory import Peak
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import model_class
 from purerec.training.run import Run

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.closed_form import reference
-from purerec import memory
+from purerec.data import memory
 from purerec.data.interactions import Csr
+from purerec.data.memory import Peak
 from purerec.engines.closed_form import DenseWeights, SparseWeights, fit, fit_item_weights, mean_diagonal
 from purerec.engines.closed_form.gram import Weighting
 from purerec.engines.closed_form.neighborhoods import Neighborhoods
 from purerec.errors import ConfigError, DataError
-from purerec.memory import Peak
 
 
 def fitted(positives, regularization=3.0, **settings):

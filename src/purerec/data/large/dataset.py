@@ -24,9 +24,9 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 from purerec.data.contents import reason
 from purerec.data.interactions import Interactions, TimeUnit
 from purerec.data.large.places import Place
+from purerec.data.memory import available_mb
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError, ReadError, first_problem
-from purerec.memory import available_mb
 from purerec.types import I32
 
 DATASET = "dataset"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from purerec import memory
+from purerec.data import memory
 from purerec.data.interactions import Csr
 from purerec.engines.closed_form import dense
 from purerec.engines.closed_form.gram import Weighting

@@ -35,6 +35,7 @@ class Group:
         """From the first process to all."""
 
     def hear(self) -> dict[str, Any]:
+        """What the first process tells; only others are ever asked to hear, and here there are none."""
         raise NotImplementedError("there is nobody to hear from")
 
     def exchange(self, out: list[tuple[int, int, Arrays]], into: list[tuple[int, int, Arrays]]) -> None:

@@ -136,7 +136,7 @@ class Recommender(ABC):
 
     def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
         """Go on from what was learned, on a log that has grown; how many epochs that took. If `continues`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{self.name} says that it continues, but not how")
 
     def resolved(self, positives: Csr) -> dict[str, int | float]:
         """The settings that are None in the config because they follow from the data, as numbers."""

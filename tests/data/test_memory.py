@@ -4,8 +4,8 @@ import sys
 import numpy as np
 import pytest
 
-from purerec import memory
-from purerec.memory import Peak
+from purerec.data import memory
+from purerec.data.memory import Peak
 
 
 def test_the_peak_is_that_of_the_work_and_not_of_what_was_before():
@@ -35,7 +35,7 @@ def test_what_is_free_is_the_least_of_machine_and_container(tmp_path, monkeypatc
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_what_is_free_heeds_a_limit_on_addresses():
     code = (
-        "import resource; from purerec.memory import available_mb; "
+        "import resource; from purerec.data.memory import available_mb; "
         "resource.setrlimit(resource.RLIMIT_AS, (2 * 2**30, -1)); print(available_mb())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
