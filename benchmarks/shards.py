@@ -1,55 +1,69 @@
-"""What is lost by sharing a fit: metrics of a plain fit, and of fits in 1, 2 and 4 shards.
+"""What is lost by sharing a fit: metrics of a plain fit, and of fits by 1, 2 and 4 workers.
 
-    python benchmarks/shards.py [--json FILE] [--data ml-100k] [--models pugmf,pure] [--seeds 3]
+    python benchmarks/shards.py [--json FILE] [--data ml-1m,yelp,gowalla] [--models pugmf,pure] [--seeds 5]
 
 One process takes the steps of as many workers as there are shards, to the same bits (tests/cli/test_workers.py), so
-that nothing has to be started.
+that nothing has to be started. Each data set is split as it is published: ten rows of each user of ML-1M and five of
+Yelp are held out, Gowalla has its given parts. All items are ranked. The split is the same for all seeds.
+
+Rows are written to the file as they come, each with the commit it is of; those that are there are not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import purerec as pr
 from purerec.engines.distributed.group import Group, sharing_with
-from purerec.experiments.provenance import write_results
+from purerec.experiments.provenance import provenance, read_results, write_results
 
 SHARDS = (0, 1, 2, 4)
 """0: a plain fit"""
 METRICS = "NDCG@10,Recall@20"
+_KEYS = ("data", "model", "shards", "seed")
 
 
-def measure(log: Any, name: str, n_shards: int, seed: int) -> dict[str, float]:
-    split, model = pr.split(log, "ratio", seed=seed), pr.make_model(name)
-    if n_shards:
-        group = Group()
-        group.shards = n_shards
-        with sharing_with(group):
-            model.fit(split.full_train, seed=seed)
-    else:
+@cache
+def parts(data: str) -> pr.Split:
+    return pr.split(pr.load(data), "auto", seed=0)
+
+
+def measure(data: str, name: str, n_shards: int, seed: int) -> dict[str, Any]:
+    split, model, group = parts(data), pr.make_model(name), Group()
+    group.shards = n_shards
+    with sharing_with(group) if n_shards else nullcontext():
         model.fit(split.full_train, seed=seed)
-    return dict(pr.evaluate(model, split, metrics=METRICS, seed=seed).metrics)
+    found = pr.evaluate(model, split, metrics=METRICS, seed=seed).metrics
+    return {"split": split.label, "metrics": dict(found)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--data", default="ml-100k")
+    parser.add_argument("--data", default="ml-1m,yelp,gowalla")
     parser.add_argument("--models", default="pugmf,pure")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    log, rows = pr.load(options.data), []
-    for seed in range(options.seeds):
-        for name in options.models.split(","):
-            for n_shards in SHARDS:
-                row = {"model": name, "shards": n_shards, "seed": seed, **measure(log, name, n_shards, seed)}
-                print(row, file=sys.stderr, flush=True)
-                rows.append(row)
-    if options.json:
-        write_results(options.json, {"data": options.data, "rows": rows})
+    rows = read_results(options.json)["rows"] if options.json and options.json.exists() else []
+    there = {tuple(row[key] for key in _KEYS) for row in rows}
+    for seed, data, name, n_shards in product(
+        range(options.seeds), options.data.split(","), options.models.split(","), SHARDS
+    ):
+        key = (data, name, n_shards, seed)
+        if key in there:
+            continue
+        row = dict(zip(_KEYS, key, strict=True)) | measure(data, name, n_shards, seed)
+        made = provenance()
+        rows.append(row | {name: made[name] for name in ("commit", "clean", "date")})
+        print(row, file=sys.stderr, flush=True)
+        if options.json:
+            write_results(options.json, {"rows": rows})
 
 
 if __name__ == "__main__":

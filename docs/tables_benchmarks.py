@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import mean, stdev
 
-from tables import markdown, megabytes, number, result, short, table, times
+from tables import ROOT, markdown, megabytes, number, result, short, table, times
 
 from purerec.serving.process.settings import Limits
 
@@ -352,3 +352,30 @@ def folding_speed() -> str:
         for r in result("bench-recommending")["folding"]
     ]
     return markdown(["ms", "vector", "list"], rows)
+
+
+@table
+def shards() -> str:
+    if not (ROOT / "results" / "bench-shards.json").exists():
+        return "Not measured yet: `python benchmarks/shards.py --json results/bench-shards.json`."
+    found = result("bench-shards")["rows"]
+    values = {(r["data"], r["model"], r["shards"], r["seed"]): r["metrics"] for r in found}
+    counts, rows = sorted({r["shards"] for r in found} - {0}), []
+    for data, model in dict.fromkeys((r["data"], r["model"]) for r in found):
+        seeds = [
+            seed
+            for seed in sorted({r["seed"] for r in found})
+            if all((data, model, n, seed) in values for n in (0, *counts))
+        ]
+        for metric in next(iter(values.values())) if seeds else ():
+            plain = [values[data, model, 0, seed][metric] for seed in seeds]
+            cells = []
+            for n in counts:
+                gains = [values[data, model, n, seed][metric] - base for seed, base in zip(seeds, plain, strict=True)]
+                error = f" ± {stdev(gains) / len(gains) ** 0.5 / mean(plain):.1%}" if len(gains) > 1 else ""
+                cells.append(f"{mean(gains) / mean(plain):+.1%}{error}")
+            rows.append([f"{data}, {model}, {metric}", str(len(seeds)), short(mean(plain)), *cells])
+    workers = [f"{n} worker{'s' * (n > 1)}" for n in counts]
+    commits = {r["commit"][:10] for r in found if r["commit"]}
+    mixed = f"\n\nRows are of the commits {', '.join(sorted(commits))}." if len(commits) > 1 else ""
+    return markdown(["", "seeds", "plain fit", *workers], rows) + mixed
