@@ -47,7 +47,7 @@ def measure(n_items: int, scale: float) -> dict[str, Any]:
 
 def _solve(positives: Csr, neighbors: int) -> None:
     size = mean_diagonal(positives, 0.0, 0.2)
-    fit_item_weights(positives, regularization=10 * size, item_power=0.2, neighbors=neighbors, memory_mb=1e6)
+    fit_item_weights(positives, [10 * size], item_power=0.2, neighbors=neighbors, memory_mb=1e6)
 
 
 def _seconds(work: Callable[[], object]) -> float:

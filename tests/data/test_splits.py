@@ -110,6 +110,7 @@ def test_gowalla_is_split_as_it_was_published(data_dir):
     data = load("gowalla", offline=True)
     parts = split(data)
     assert (parts.label, parts.made.method) == ("given", "given")
+    assert split(data, "official").label == "given"
     assert (parts.full_train.n_positives, parts.test.n_positives) == (810_128, 217_242)
     published = read(data_dir / "gowalla" / "test.txt")
     assert data.users == published.users

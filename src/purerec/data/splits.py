@@ -201,6 +201,8 @@ def _resolve(data: Interactions, how: str, fold: int | None) -> tuple[str, int |
         how, fold = "official", int(match[1])
     if how == "auto" and _is_ml_100k(data):
         how = "official"
+    if how in ("auto", "official") and published_test_rows(data):
+        how = "given"
     if how == "official":
         fold = 1 if fold is None else fold
         if not _is_ml_100k(data):
@@ -208,8 +210,6 @@ def _resolve(data: Interactions, how: str, fold: int | None) -> tuple[str, int |
                 f"the official split goes by ML-100k's 100,000 rows, and '{data.name}' has {len(data):,}; "
                 "use ratio, leave_n_out or temporal"
             )
-    if how == "auto" and published_test_rows(data):
-        how = "given"
     if how == "given" and not published_test_rows(data):
         raise SplitError(
             f"'{data.name}' was not published in train and test parts, as {', '.join(PUBLISHED_PARTS)} was; "

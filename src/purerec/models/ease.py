@@ -71,9 +71,9 @@ class EASE(Recommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         config = self.config
-        self._weights = fit_item_weights(
+        (self._weights,) = fit_item_weights(
             need_positives(train),
-            regularization=config.regularization,
+            [config.regularization],
             user_power=config.user_power,
             item_power=config.item_power,
             neighbors=self._neighbors(train.n_items),

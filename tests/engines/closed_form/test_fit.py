@@ -16,7 +16,7 @@ from purerec.errors import ConfigError, DataError
 
 
 def fitted(positives, regularization=3.0, **settings):
-    return fit_item_weights(positives, regularization=regularization, **{"memory_mb": 1000, **settings})
+    return fit_item_weights(positives, [regularization], **{"memory_mb": 1000, **settings})[0]
 
 
 def matrix(weights):
@@ -26,7 +26,8 @@ def matrix(weights):
 def by_neighborhoods(positives, regularization, neighbors, user_power=0.0, item_power=0.0):
     """That form even with as many neighbours as there are items."""
     weight = Weighting.of(positives, user_power, item_power)
-    return matrix(fit._by_row(Neighborhoods(positives, weight, neighbors, 1).solve(regularization)))
+    columns = Neighborhoods(positives, weight, neighbors, 1).solve([regularization])
+    return matrix(fit._by_row(columns, columns.values[0]))
 
 
 @st.composite
@@ -35,6 +36,15 @@ def positives(draw):
     pairs = draw(st.lists(st.tuples(st.integers(0, users - 1), st.integers(0, items - 1)), max_size=120))
     user, item = np.array(pairs, dtype=int).reshape(-1, 2).T
     return Csr.of(user, item, (users, items))
+
+
+@pytest.mark.parametrize("neighbors", [None, 7])
+def test_several_at_once_are_what_each_alone_is(neighbors):
+    data = reference.random_positives()
+    found = fit_item_weights(data, [0.5, 3.0, 500.0], item_power=0.2, neighbors=neighbors, memory_mb=1000)
+    for regularization, weights in zip([0.5, 3.0, 500.0], found, strict=True):
+        alone = fitted(data, regularization, item_power=0.2, neighbors=neighbors)
+        np.testing.assert_array_equal(matrix(weights), matrix(alone))
 
 
 powers = st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -186,11 +196,12 @@ def test_nothing_large_is_made_before_memory_is_looked_at(monkeypatch):
         fitted(reference.random_positives(), neighbors=7, memory_mb=1e-3)
 
 
+@pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("neighbors", [5, 150])
-def test_what_a_fit_takes_is_what_it_says(neighbors):
+def test_what_a_fit_takes_is_what_it_says(neighbors, n):
     data = reference.random_positives(n=120_000, users=4000, items=6000)
     fitted(reference.random_positives(), neighbors=3)  # compiled
     system = Neighborhoods(data, Weighting.of(data, 0, 0), neighbors, 2)
     peak = Peak()
-    fitted(data, neighbors=neighbors, threads=2)
-    assert not peak.own or peak.mb - peak.before_mb < 1.05 * system.needed_bytes / 2**20 + 10
+    fit_item_weights(data, [3.0, 4.0][:n], neighbors=neighbors, threads=2, memory_mb=1000)
+    assert not peak.own or peak.mb - peak.before_mb < 1.05 * system.needed_bytes(n) / 2**20 + 10

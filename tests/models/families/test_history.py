@@ -141,7 +141,7 @@ def test_an_update_keeps_the_weight_and_learns_the_new_history(world, model, tmp
     loaded.update(pr.Interactions.from_columns([world.users[user]] * len(new), ids), seed=0)
     assert loaded._history_weight == pytest.approx(model._history_weight)
     size = mean_diagonal(loaded.seen, 0.0, 0.2)
-    whole = fit_item_weights(loaded.seen, regularization=10 * size, item_power=0.2, memory_mb=100)
+    whole = fit_item_weights(loaded.seen, [10 * size], item_power=0.2, memory_mb=100)[0]
     found, expected = loaded._history.row(5), whole.row(5)
     np.testing.assert_allclose(found / found.std(), expected / expected.std(), atol=1e-3)
 
@@ -189,10 +189,10 @@ def test_the_weight_goes_to_the_part_that_ranks_better():
     liked = np.sort(np.concatenate([2 * first, 2 * first + 1], axis=1), axis=1)
     positives = Csr.of(np.repeat(np.arange(users), 16), liked.ravel(), (users, items))
     kept, asked = hold_out(positives, named_rng(0, "history"))
-    history = fit_item_weights(kept, regularization=20.0, memory_mb=100)
+    history = fit_item_weights(kept, [20.0], memory_mb=100)[0]
     noise = rng.normal(size=(users + items, 6)).astype(np.float32)
     random = Factors(noise[:users], noise[users:])
-    strong = fit_item_weights(kept, regularization=1e5, memory_mb=100)
+    strong = fit_item_weights(kept, [1e5], memory_mb=100)[0]
     assert best_form({10.0: history}, random, kept, asked).weight == max(WEIGHTS)
     assert best_form({2.5: history, 10.0: strong}, random, kept, asked).regularization == 2.5
     assert best_form({2.5: history, 10.0: history}, random, kept, asked).regularization == 10.0  # the usual one
@@ -201,7 +201,7 @@ def test_the_weight_goes_to_the_part_that_ranks_better():
     people = np.zeros((users, items // 2), dtype=np.float32)
     np.put_along_axis(people, first, 1, axis=1)
     shuffled = Csr.of(positives.users, rng.permutation(items)[kept_items(positives, rng)], (users, items))
-    useless = fit_item_weights(shuffled, regularization=1.0, memory_mb=100)
+    useless = fit_item_weights(shuffled, [1.0], memory_mb=100)[0]
     assert best_form({10.0: useless}, Factors(people, knowing), kept, asked).weight <= USUAL_WEIGHT
 
 
@@ -212,7 +212,7 @@ def kept_items(positives, rng):
 def test_scaled_weights_of_a_person_who_differs_in_nothing():
     """No spread at all: nothing to scale."""
     empty = Csr.of([0, 1], [0, 1], (3, 4))
-    history = fit_item_weights(empty, regularization=1.0, memory_mb=100)
+    history = fit_item_weights(empty, [1.0], memory_mb=100)[0]
     flat = Factors(np.zeros((3, 2), np.float32), np.ones((4, 2), np.float32))
     assert np.isfinite(scaled(history, flat, empty, 0.5).row(0)).all()
 
@@ -249,7 +249,7 @@ def test_the_scale_does_not_depend_on_how_often_it_was_looked_at(world):
     never = pr.PURE(**QUICK, history_weight=0.5).fit(parts.train, seed=0)
     np.testing.assert_array_equal(own_scores(often), own_scores(never))
     silent = pr.PURE(**QUICK, history_weight=0.5)
-    silent._closed = fit_item_weights(parts.train.positives, regularization=5.0, memory_mb=100)
+    silent._closed = fit_item_weights(parts.train.positives, [5.0], memory_mb=100)[0]
     silent._history_weight = 0.5
     for users in (np.zeros, np.ones):
         table = {"user": users((world.n_users, 4), dtype=np.float32), "bias": np.zeros(1, np.float32)}

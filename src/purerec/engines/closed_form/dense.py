@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,22 +20,29 @@ _PANEL = 2048
 """Items of a larger matrix that are swept at a time."""
 
 
-def needed_bytes(n_items: int) -> int:
-    """At its peak: the matrix, and beside it a block of products or two panels."""
+def needed_bytes(n_items: int, n_regularizations: int = 1) -> int:
+    """At its peak: a matrix for each regularization, and beside them a block of products or two panels."""
     panel = min(_PANEL, n_items)
-    return 4 * n_items**2 + max(16 * _BLOCK * n_items, 8 * panel * n_items + 16 * panel**2)
+    beside = max(16 * _BLOCK * n_items, 8 * panel * n_items + 16 * panel**2)
+    return 4 * n_regularizations * n_items**2 + beside
 
 
 def weights_of_all(
-    positives: Csr, weight: Weighting, regularization: float, multiply: Callable[[Any], F32]
-) -> F32 | None:
+    positives: Csr, weight: Weighting, regularizations: Sequence[float], multiply: Callable[[Any], F32]
+) -> list[F32 | None]:
     """B = I - P diag(1 / diag(P)), P = (G + regularization I)^-1; None if that is singular in single precision.
 
     `multiply`: `products`, or somebody who does the same.
     """
     x = positives.to_scipy()
     x.data = (weight.user[positives.users] * weight.item[positives.indices]).astype(np.float32)
-    matrix = multiply(x)
+    first = multiply(x)
+    matrices = [first, *(first.copy() for _ in regularizations[1:])]
+    return [_weights(matrix, value) for matrix, value in zip(matrices, regularizations, strict=True)]
+
+
+def _weights(matrix: F32, regularization: float) -> F32 | None:
+    """B in the place of G"""
     matrix[np.diag_indices_from(matrix)] += np.float32(regularization)
     if not invert(matrix):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from purerec.types import F32
 
 def fit_item_weights(
     positives: Csr,
+    regularizations: Sequence[float],
     *,
-    regularization: float,
     user_power: float = 0.0,
     item_power: float = 0.0,
     neighbors: int | None = None,
@@ -30,37 +30,41 @@ def fit_item_weights(
     threads: int | None = None,
     name: str = "ease",
     multiply: Callable[[Any], F32] = dense.products,
-) -> ItemWeights:
+) -> list[ItemWeights]:
     """S = D^-1 B D with D = diag(pop^item_power): B is for the weighted positives W, S for those of zeros and ones.
 
     Each column of B has weights from all other items (`neighbors=None`, or as many as there are), or from the
-    `neighbors` items that were liked together with it most. `regularization` is what is added to the diagonal of
-    W'W; see `mean_diagonal`. `name` is that of the model, for its errors. `multiply` makes W'W where all items have
-    weights.
+    `neighbors` items that were liked together with it most. `regularizations` are what is added to the diagonal of
+    W'W, which is made once for all of them; see `mean_diagonal`. `name` is that of the model, for its errors.
+    `multiply` makes W'W where all items have weights.
     """
-    n_items = positives.shape[1]
+    n_items, n = positives.shape[1], len(regularizations)
     weight = Weighting.of(positives, user_power, item_power)
     if neighbors is None or neighbors >= n_items - 1:
-        _check_memory(dense.needed_bytes(n_items), n_items, memory_mb, name, "set neighbors=200")
-        matrix = dense.weights_of_all(positives, weight, regularization, multiply)
-        _need_solution(matrix is not None, name)
-        assert matrix is not None
-        if item_power:
-            matrix *= weight.item[:, None].astype(np.float32)
-            matrix /= weight.item.astype(np.float32)
-        return DenseWeights(matrix)
+        _check_memory(dense.needed_bytes(n_items, n), n_items, memory_mb, name, "set neighbors=200")
+        found = dense.weights_of_all(positives, weight, regularizations, multiply)
+        return [_by_popularity(matrix, weight, name) for matrix in found]
     system = Neighborhoods(positives, weight, neighbors, threads or available_cpus())
-    _check_memory(system.needed_bytes, n_items, memory_mb, name, "lower neighbors")
-    columns = system.solve(regularization)
+    _check_memory(system.needed_bytes(n), n_items, memory_mb, name, "lower neighbors")
+    columns = system.solve(regularizations)
     _need_solution(bool(columns.solved.all()), name)
-    return _by_row(columns)
+    return [_by_row(columns, values) for values in columns.values]
 
 
-def _by_row(columns: WeightColumns) -> SparseWeights:
+def _by_popularity(matrix: F32 | None, weight: Weighting, name: str) -> DenseWeights:
+    _need_solution(matrix is not None, name)
+    assert matrix is not None
+    if np.any(weight.item != 1):
+        matrix *= weight.item[:, None].astype(np.float32)
+        matrix /= weight.item.astype(np.float32)
+    return DenseWeights(matrix)
+
+
+def _by_row(columns: WeightColumns, values: F32) -> SparseWeights:
     from scipy.sparse import csc_array
 
-    n = len(columns.solved)
-    rows = csc_array((columns.values, columns.items, columns.starts), shape=(n, n)).tocsr()
+    n = len(columns.starts) - 1
+    rows = csc_array((values, columns.items, columns.starts), shape=(n, n)).tocsr()
     return SparseWeights(rows.indptr, rows.indices, rows.data)
 
 

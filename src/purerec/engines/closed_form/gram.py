@@ -80,7 +80,7 @@ class Fans(NamedTuple):
 
 
 class Gram(NamedTuple):
-    """G: its diagonal, and the entries that are not zero right of it."""
+    """G right of its diagonal, without zeros."""
 
     starts: I64
     """(n_items + 1,)"""
@@ -88,8 +88,6 @@ class Gram(NamedTuple):
     """(n_products,) rising in each row"""
     values: F32
     """(n_products,)"""
-    diagonal: F32
-    """(n_items,)"""
 
 
 class RowLengths(NamedTuple):
@@ -115,7 +113,7 @@ def row_lengths(fans: Fans, threads: int) -> RowLengths:
     return found
 
 
-def gram(fans: Fans, user: F32, item: F32, diagonal: F32, lengths: RowLengths, threads: int) -> Gram:
+def gram(fans: Fans, user: F32, item: F32, lengths: RowLengths, threads: int) -> Gram:
     """G, from the squares of what users count and from what items do, by rank."""
     n, starts = fans.n_items, starts_of(lengths.kept)
     items, values = np.empty(starts[-1], dtype=np.uint32), np.empty(starts[-1], dtype=np.float32)
@@ -124,7 +122,7 @@ def gram(fans: Fans, user: F32, item: F32, diagonal: F32, lengths: RowLengths, t
         _fill(first, last, fans, user, item, new_row(n), starts, items, values)
 
     in_parts(n, threads, work)
-    return Gram(starts, constant(items, np.uint32), constant(values, np.float32), diagonal)
+    return Gram(starts, constant(items, np.uint32), constant(values, np.float32))
 
 
 # ---------------------------------------------------------------------- kernels

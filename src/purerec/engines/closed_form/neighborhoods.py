@@ -13,6 +13,7 @@ equally popular ones those of lower index.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,13 +38,14 @@ from purerec.types import F32, I32, I64, U32, Mask
 
 
 class WeightColumns(NamedTuple):
-    """S by column: item i has the weights values[starts[i] : starts[i + 1]] from `items`, in no order."""
+    """S by column, for each regularization: item i has weights from items[starts[i] : starts[i+1]], in no order."""
 
     starts: I64
     items: I32
     values: F32
+    """(n_regularizations, n_weights)"""
     solved: Mask
-    """(n_items,) False where the system was singular in single precision"""
+    """(n_regularizations, n_items) False where the system was singular in single precision"""
 
 
 class Neighborhoods:
@@ -56,24 +58,24 @@ class Neighborhoods:
         self._lengths = row_lengths(self._fans, threads)
         self._sizes = np.minimum(self._lengths.all, neighbors)
 
-    @property
-    def needed_bytes(self) -> int:
+    def needed_bytes(self, n_regularizations: int = 1) -> int:
         """At its peak, when columns are solved: the data from both sides, G, the weights, and what threads work with.
 
         Or later, when there is no G any more and the weights are there twice.
         """
         n, widest = self._fans.n_items, int(self._sizes.max(initial=0))
         data = 12 * len(self._positives) + 64 * n
-        weights = 8 * int(self._sizes.sum())
-        scratch = self._threads * (16 * n + 4 * widest + 4 * int(scratch_size(widest)))
+        weights = 4 * (1 + n_regularizations) * int(self._sizes.sum())
+        scratch = self._threads * (16 * n + 4 * widest + 8 * int(scratch_size(widest)))
         return data + max(8 * int(self._lengths.kept.sum()) + weights + scratch, 2 * weights)
 
-    def solve(self, regularization: float) -> WeightColumns:
+    def solve(self, regularizations: Sequence[float]) -> WeightColumns:
         n, widest, fans = self._fans.n_items, int(self._sizes.max(initial=0)), self._fans
         user = constant(self._weight.user**2, np.float32)
         item = constant(self._weight.item[self._order], np.float32)
-        diagonal = constant(self._weight.diagonal(self._positives)[self._order] + regularization, np.float32)
-        products = gram(fans, user, item, diagonal, self._lengths, self._threads)
+        diagonal = self._weight.diagonal(self._positives)[self._order]
+        diagonals = constant(np.add.outer(np.array(regularizations), diagonal), np.float32)
+        products = gram(fans, user, item, self._lengths, self._threads)
         order = constant(self._order, np.int32)
         sizes = np.empty(n, dtype=np.int64)
         sizes[self._order] = self._sizes
@@ -81,12 +83,12 @@ class Neighborhoods:
         found = WeightColumns(
             starts,
             np.empty(starts[-1], dtype=np.int32),
-            np.empty(starts[-1], dtype=np.float32),
-            np.ones(n, dtype=np.bool_),
+            np.empty((len(diagonals), starts[-1]), dtype=np.float32),
+            np.ones((len(diagonals), n), dtype=np.bool_),
         )
 
         def work(first: int, last: int) -> None:
-            _solve_columns(first, last, fans, user, item, products, order, _new_scratch(n, widest), found)
+            _solve_columns(first, last, fans, user, item, products, diagonals, order, _new_scratch(n, widest), found)
 
         in_parts(n, self._threads, work)
         return found
@@ -106,8 +108,10 @@ class _Scratch(NamedTuple):
     """(neighbors,) in rising order"""
     values: F32
     """(n_items,) to be put into another order"""
+    collected: F32
+    """The system but for its diagonal; see `cholesky` for the layout."""
     system: F32
-    """See `cholesky`."""
+    """The same with one of the diagonals, then solved"""
 
 
 def _new_scratch(n_items: int, widest: int) -> _Scratch:
@@ -116,6 +120,7 @@ def _new_scratch(n_items: int, widest: int) -> _Scratch:
         np.zeros(n_items, dtype=np.uint32),
         np.empty(widest, dtype=np.int32),
         np.empty(n_items, dtype=np.float32),
+        np.empty(scratch_size(widest), dtype=np.float32),
         np.empty(scratch_size(widest), dtype=np.float32),
     )
 
@@ -128,6 +133,7 @@ def _solve_columns(
     user: F32,
     item: F32,
     products: Gram,
+    diagonals: F32,
     order: I32,
     scratch: _Scratch,
     found: WeightColumns,
@@ -137,14 +143,20 @@ def _solve_columns(
         n = found.starts[order[i] + 1] - at
         height = padded_height(n)
         width = padded_width(height)
-        clear(scratch.system, n)
+        clear(scratch.collected, n)
         n_row = add_row(i, 0, fans, user, scratch.row)
         _choose(i, n, n_row, item, scratch, height, width)
         _collect(n, products, scratch, width)
-        found.solved[order[i]] = solve(scratch.system, n)
         for a in range(n):
             found.items[at + a] = order[scratch.chosen[a]]
-            found.values[at + a] = scratch.system[height * width + a] * (item[scratch.chosen[a]] / item[i])
+        for r in range(len(diagonals)):
+            for p in range(height * width):
+                scratch.system[p] = scratch.collected[p]
+            for a in range(n):
+                scratch.system[a * width + a] = diagonals[r, scratch.chosen[a]]
+            found.solved[r, order[i]] = solve(scratch.system, n)
+            for a in range(n):
+                found.values[r, at + a] = scratch.system[height * width + a] * (item[scratch.chosen[a]] / item[i])
 
 
 @kernel(inner=True)
@@ -167,7 +179,7 @@ def _choose(i: Scalar, n: Scalar, n_row: Scalar, item: F32, scratch: _Scratch, h
         if value > least or (value == least and ties > 0):
             ties -= value == least
             scratch.chosen[a] = items[p]
-            scratch.system[a * width + height] = value
+            scratch.collected[a * width + height] = value
             a += 1
         sums[items[p]] = 0
 
@@ -199,18 +211,17 @@ def _largest(x: F32, n: Scalar, k: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def _collect(n: Scalar, products: Gram, scratch: _Scratch, width: Scalar) -> None:
-    """G[N, N] + regularization I, of which the upper half is needed.
+    """G[N, N] right of its diagonal.
 
     No branch: the products with all others go to place 0, below the diagonal, where nothing is read. The first
     neighbour, whose place that is, has no product with one of higher rank that is not in its own row.
     """
-    chosen, place, system = scratch.chosen, scratch.place, scratch.system
+    chosen, place, collected = scratch.chosen, scratch.place, scratch.collected
     for a in range(n):
         place[chosen[a]] = a
     for a in range(n):
         row, j = np.uint64(a * width), chosen[a]
         for p in range(products.starts[j], products.starts[j + 1]):
-            system[row + place[products.items[p]]] = products.values[p]
-        system[row + np.uint64(a)] = products.diagonal[j]
+            collected[row + place[products.items[p]]] = products.values[p]
     for a in range(n):
         place[chosen[a]] = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -105,12 +105,12 @@ class WithHistory(DiscriminatorModel):
         super()._train(fitting, log, valid, seed, run)
         self._closed = None
 
-    def _fit_history(self, positives: Csr, regularization: float) -> ItemWeights:
+    def _fit_history(self, positives: Csr, regularizations: Sequence[float]) -> list[ItemWeights]:
         config = self.config
         size = mean_diagonal(positives, 0.0, config.item_power)
         return fit_item_weights(
             positives,
-            regularization=regularization * size,
+            [regularization * size for regularization in regularizations],
             item_power=config.item_power,
             neighbors=self._neighbors(positives.shape[1]),
             memory_mb=math.inf,
@@ -138,10 +138,8 @@ class WithHistory(DiscriminatorModel):
         embeddings = self._embeddings()
         assert embeddings is not None, "only dot products have a history"
         given = self.config.history_regularization
-        histories = {
-            regularization: self._fit_history(game.positives, regularization)
-            for regularization in (REGULARIZATIONS if given is None else (given,))
-        }
+        asked = REGULARIZATIONS if given is None else (given,)
+        histories = dict(zip(asked, self._fit_history(game.positives, asked), strict=True))
         return best_form(histories, embeddings, game.positives, game.held_out)
 
     def _adopt(self, params: State, positives: Csr) -> None:
@@ -150,7 +148,7 @@ class WithHistory(DiscriminatorModel):
         if self._history_weight is None:
             return
         if self._closed is None:  # not before it is needed: what is chosen on the way changes it
-            self._closed = self._fit_history(positives, self._history_regularization)
+            (self._closed,) = self._fit_history(positives, [self._history_regularization])
         embeddings = self._embeddings()
         assert embeddings is not None, "only dot products have a history"
         self._history = scaled(self._closed, embeddings, positives, self._history_weight)
