@@ -12,6 +12,7 @@
     ├── DivergedError        training ran away
     ├── StoreError           a model folder is damaged, foreign or too new
     ├── WorkerError          another process that shares a fit was lost
+    ├── SharedError          one of the processes that share a fit cannot do its part, and all of them know
     └── MissingExtraError    an optional dependency is not installed
 
 A message says the fact, the value and the remedy, on one line. The command line prints it and exits with 2; where the
@@ -83,6 +84,10 @@ class WorkerError(PurerecError, RuntimeError):
 
     exit_code = 1
     """Not that of bad input: whoever started the processes may start them again"""
+
+
+class SharedError(PurerecError, RuntimeError):
+    """One of the processes that share a fit cannot do its part: the message names it. All of them have been told."""
 
 
 class MissingExtraError(PurerecError, ImportError):

@@ -6,14 +6,16 @@ the folder DYING_TOLD.
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from purerec.cli import main
+from purerec.engines.distributed import stored
 from purerec.engines.distributed.crew import Crew
 from purerec.storage import folders
 
-EPOCH, CHECKPOINT, COLLECTING = "in the middle of an epoch", "while a checkpoint is written", "while it is collected"
-DEATHS = [(1, EPOCH), (0, CHECKPOINT), (1, COLLECTING)][: int(os.environ.get("DYING_TIMES", 3))]
+EPOCH, CHECKPOINT, PARTS = "in the middle of an epoch", "before a checkpoint is committed", "between its parts"
+DEATHS = [(1, EPOCH), (0, CHECKPOINT), (1, PARTS)][: int(os.environ.get("DYING_TIMES", 3))]
 """By attempt: who dies, and when"""
 SAVED, LETHAL = 10, 14
 """Epochs of the last whole checkpoint, and those after which a worker dies when its moment comes"""
@@ -33,13 +35,20 @@ def _tell(name, what):
     Path(os.environ["DYING_TOLD"], f"{name}-{os.environ['TORCHELASTIC_RESTART_COUNT']}").write_text(what)
 
 
+def wait_for_part(path):
+    """The other worker's."""
+    end = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 def install():
     """The next fit in this process is shared by mortals."""
     last = -1
-    discriminator, rotate, collect, put_in_place = (
+    discriminator, rotate, write_part, put_in_place = (
         Crew.discriminator,
         Crew._rotate,
-        Crew.collect,
+        stored.write_state_part,
         folders.put_in_place,
     )
 
@@ -64,16 +73,18 @@ def install():
         rotate(self, turn)
         may_die(EPOCH)
 
-    def mortal_collect(self, number, sizes):
-        may_die(COLLECTING)
-        return collect(self, number, sizes)
+    def mortal_write_part(path, *what):
+        if path.name.endswith("-00001.safetensors"):
+            wait_for_part(path.with_name(path.name.replace("-00001.", "-00000.")))
+            may_die(PARTS)
+        return write_part(path, *what)
 
     def mortal_put_in_place(work, target):
         may_die(CHECKPOINT)
         put_in_place(work, target)
 
-    Crew.discriminator, Crew._rotate, Crew.collect = mortal_discriminator, mortal_rotate, mortal_collect
-    folders.put_in_place = mortal_put_in_place
+    Crew.discriminator, Crew._rotate = mortal_discriminator, mortal_rotate
+    stored.write_state_part, folders.put_in_place = mortal_write_part, mortal_put_in_place
 
 
 if __name__ == "__main__":

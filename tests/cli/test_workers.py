@@ -156,4 +156,4 @@ def test_a_worker_without_memory_is_named(monkeypatch, capsys):
     assert as_worker(lambda: 0) == 1
     told = capsys.readouterr().err
     assert "worker 3 on " in told
-    assert "is out of memory; use more workers" in told
+    assert ": out of memory; use more workers" in told

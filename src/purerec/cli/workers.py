@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from purerec.errors import ConfigError, MissingExtraError, PurerecError, WorkerError
+from purerec.errors import ConfigError, MissingExtraError, PurerecError, SharedError, WorkerError
 from purerec.output import console
 from purerec.output.streams import INTERRUPTED
 
@@ -43,7 +43,7 @@ def as_worker(run: Callable[[], int]) -> int:
     """Run a command: alone, as the first of several processes, or to help the first."""
     if not is_worker():
         return run()
-    from purerec.engines.distributed.group import connect, sharing_with
+    from purerec.engines.distributed.group import OUT_OF_MEMORY, connect, sharing_with
     from purerec.engines.distributed.helping import serve
 
     is_first = os.environ["RANK"] == "0"
@@ -61,15 +61,20 @@ def as_worker(run: Callable[[], int]) -> int:
             group.tell({"do": "end"})
             group.close()
     except MemoryError:  # of one that helps; what runs the command tells its own
-        console.fail(
-            f"worker {os.environ['RANK']} on {platform.node()} is out of memory; use more workers, a lower dim, or "
-            "machines with more memory"
-        )
+        console.fail(f"worker {os.environ['RANK']} on {platform.node()}: {OUT_OF_MEMORY}")
         return WorkerError.exit_code
-    except PurerecError as error:
+    except SharedError as error:  # the first tells it for all
+        if not is_first:
+            return 0
+        console.fail(error.at_command_line)
+        code = 2
+    except WorkerError as error:
         if is_first:
             console.fail(error.at_command_line)
-        code = WorkerError.exit_code if isinstance(error, WorkerError) else 2
+        code = WorkerError.exit_code
+    except PurerecError as error:  # of this process alone, such as a missing package
+        console.fail(error.at_command_line)
+        code = 2
     if is_first and (place := os.environ.get(_EXIT_CODE)) and code in (0, 2, INTERRUPTED):
         Path(place).write_text(str(code))
         return 0

@@ -6,6 +6,7 @@
     packing      ids, strings and logs as tensors
     item_tables  what is known about items
     splits       the parts of a split
+    state_parts  a state in parts, each written by another process
     snapshots    a folder's tensors in memory that several processes share
     files        single files, devices and pipes
     ingest       files of any size to a data set in parts
@@ -23,6 +24,7 @@ from purerec.storage.files import check_file, open_output, write_file
 from purerec.storage.folders import (
     Stored,
     check_target,
+    complete_folder,
     discard,
     new_folder,
     read_folder,
@@ -44,6 +46,7 @@ from purerec.storage.packing import (
 from purerec.storage.paths import beside
 from purerec.storage.snapshots import Snapshot, take_snapshot
 from purerec.storage.splits import load_split, save_split
+from purerec.storage.state_parts import Digests, check_complete, whole_state
 from purerec.storage.structure import Layout, Part, Tensors, check_csr, check_layout
 
 __all__ = [
@@ -51,18 +54,21 @@ __all__ = [
     "HEAD",
     "MANIFEST",
     "TENSORS",
+    "Digests",
     "Layout",
     "Part",
     "Snapshot",
     "Stored",
     "Tensors",
     "beside",
+    "check_complete",
     "check_csr",
     "check_file",
     "check_layout",
     "check_outputs",
     "check_target",
     "claimed",
+    "complete_folder",
     "discard",
     "load_split",
     "locked",
@@ -81,6 +87,7 @@ __all__ = [
     "unpack_item_table",
     "unpack_strings",
     "unpack_vocabulary",
+    "whole_state",
     "write_file",
     "write_folder",
     "write_manifest",

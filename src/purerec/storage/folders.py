@@ -50,14 +50,19 @@ def write_folder(
     for name in files or {}:
         _check_name(name)
     with new_folder(path, kind=kind) as work:
-        digest = _write_tensors(work / TENSORS, tensors)
         for name, content in (files or {}).items():
             write_synced(work / name, content)
-        write_manifest(work, kind=kind, facts=manifest, tensors_sha256=digest)
+        complete_folder(work, kind=kind, manifest=manifest, tensors=tensors)
     return Path(path)
 
 
-def _write_tensors(path: Path, tensors: Mapping[str, Array]) -> str:
+def complete_folder(work: Path, *, kind: str, manifest: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
+    """Write the tensors, and the manifest last, which names all files in the folder."""
+    digest = write_tensors(work / TENSORS, tensors)
+    write_manifest(work, kind=kind, facts=manifest, tensors_sha256=digest)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Array]) -> str:
     """Write the tensors without a second copy of them in memory; the sha256 of the file."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file

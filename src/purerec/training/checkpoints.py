@@ -1,4 +1,8 @@
-"""The state of a fit on disk: an interrupted fit can continue and gives the same bits."""
+"""The state of a fit on disk: an interrupted fit can continue and gives the same bits.
+
+Where several processes share a fit, each writes its own part of the state. All parts and the manifest that names them
+are in a new folder, which takes the place of the old one when it is complete: a set is there whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 from purerec import storage
 from purerec.errors import StoreError
 from purerec.training.history import History, Record
-from purerec.training.run import Trainable
+from purerec.training.run import SharedTrainable, Trainable
 from purerec.types import State
 
 CHECKPOINT = "checkpoint"
@@ -29,9 +33,7 @@ class Checkpoints:
         self.identity = json.loads(json.dumps(identity))
 
     def write(self, learner: Trainable, number: int, history: History, best: State | None) -> None:
-        tensors = {f"now.{name}": array for name, array in learner.state().items()}
-        tensors |= {f"best.{name}": array for name, array in (best or {}).items()}
-        manifest = {
+        manifest: dict[str, Any] = {
             "identity": self.identity,
             "next_epoch": number,
             "records": [record.to_dict() for record in history.records],
@@ -39,19 +41,32 @@ class Checkpoints:
             "best_metric": history.best_metric if history.best_epoch is not None else None,
             "stopped": history.stopped,
         }
-        storage.write_folder(self.folder, kind=CHECKPOINT, manifest=manifest, tensors=tensors)
+        with storage.new_folder(self.folder, kind=CHECKPOINT) as work:
+            shared = _shared(learner)
+            now, parts = (learner.state(), {}) if shared is None else shared.write_parts(work, number)
+            tensors = {f"now.{name}": array for name, array in now.items()}
+            tensors |= {f"best.{name}": array for name, array in (best or {}).items()}
+            manifest |= {"parts": dict(parts)}
+            storage.complete_folder(work, kind=CHECKPOINT, manifest=manifest, tensors=tensors)
 
-    def read(self, learner: Trainable) -> tuple[int, History, State, State | None] | None:
+    def resume(self, learner: Trainable) -> tuple[int, History, State | None] | None:
+        """Bring a learner to the state of the checkpoint, if there is one: the next epoch, what was, and the best."""
         if storage.check_target(self.folder, kind=CHECKPOINT) is None:
             return None
         stored = storage.read_folder(self.folder, kind=CHECKPOINT)
         try:
             self._check_identity(stored.manifest["identity"])
-            return self._restored(stored, learner)
+            number, history = self._history(stored.manifest)
+            now, best, parts = self._states(stored, learner)
         except _OfAnotherRun:
             raise
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, StoreError) as error:
             raise StoreError(f"{self.folder} is not a valid checkpoint ({error}); fit without --resume") from None
+        if shared := _shared(learner) if parts else None:
+            shared.restore_parts(now, self.folder, parts, number)
+        else:
+            learner.restore(now, number)
+        return number, history, best or None
 
     def _check_identity(self, found: Mapping[str, Any]) -> None:
         for name, value in self.identity.items():
@@ -62,8 +77,7 @@ class Checkpoints:
                     f"{brief(value)}); resume with the same settings, or remove it"
                 )
 
-    def _restored(self, stored: storage.Stored, learner: Trainable) -> tuple[int, History, State, State | None]:
-        facts = stored.manifest
+    def _history(self, facts: Mapping[str, Any]) -> tuple[int, History]:
         records = [Record.read(record) for record in facts["records"]]
         if [record.epoch for record in records] != list(range(facts["next_epoch"])):
             raise ValueError("its records are not those of the epochs before")
@@ -72,15 +86,30 @@ class Checkpoints:
             if history.best_epoch not in range(len(records)):
                 raise ValueError(f"its best epoch is {history.best_epoch!r}")
             history.best_metric = float(facts["best_metric"])
+        return facts["next_epoch"], history
+
+    def _states(self, stored: storage.Stored, learner: Trainable) -> tuple[State, State, dict[str, str]]:
+        """The last state and the best, if there is one; and the parts of the last that others have to read."""
         now = {n.removeprefix("now."): a for n, a in stored.tensors.items() if n.startswith("now.")}
         best = {n.removeprefix("best."): a for n, a in stored.tensors.items() if n.startswith("best.")}
+        parts: dict[str, str] = stored.manifest.get("parts", {})
+        storage.check_complete(self.folder, parts)
+        if parts and _shared(learner) is None:
+            now, parts = now | storage.whole_state(self.folder, parts), {}
+        whole = [state for state in ({} if parts else now, best) if state]
+        if not whole:
+            return now, best, parts
         expected = {name: storage.Part(array.shape, array.dtype.type) for name, array in learner.state().items()}
-        for state in (now, best) if best else (now,):
+        for state in whole:
             storage.check_layout(state, expected, {})
-        return facts["next_epoch"], history, now, best or None
+        return now, best, parts
 
     def how_to_resume(self) -> str:
         return f"saved in {self.folder}: the same command with --resume continues from there"
+
+
+def _shared(learner: Trainable) -> SharedTrainable | None:
+    return learner if isinstance(learner, SharedTrainable) and learner.is_shared() else None
 
 
 def brief(value: Any) -> str:

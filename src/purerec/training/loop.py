@@ -47,9 +47,8 @@ def train(
     """
     history, best, start = History(metric=metric), None, 0
     checkpoints = None if run.checkpoint is None else Checkpoints(run.checkpoint, identity, metric)
-    if run.resume and checkpoints is not None and (found := checkpoints.read(learner)) is not None:
-        start, history, state, best = found
-        learner.restore(state, start)
+    if run.resume and checkpoints is not None and (found := checkpoints.resume(learner)) is not None:
+        start, history, best = found
     began = last_saved = time.perf_counter()
     bad_rounds = history.bad_rounds
     number = start - 1

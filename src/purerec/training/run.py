@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from purerec.storage import Digests
 from purerec.training.history import Measures, Record
 from purerec.types import State
 
@@ -52,4 +53,21 @@ class Trainable(Protocol):
 
     def restore(self, state: State, number: int) -> None:
         """Back to the state before epoch `number`."""
+        ...
+
+
+@runtime_checkable
+class SharedTrainable(Protocol):
+    """One whose state may be in several processes, each of which stores its own part."""
+
+    def is_shared(self) -> bool:
+        """Whether it is."""
+        ...
+
+    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
+        """Have all processes write their parts; what of the state is in none of them, and the parts."""
+        ...
+
+    def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
+        """Have all processes read theirs: back to the state before epoch `number`."""
         ...

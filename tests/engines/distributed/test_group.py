@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from purerec.engines.distributed.group import Group, _check_versions, _losses, connect
-from purerec.errors import ConfigError, WorkerError
+from purerec.errors import ConfigError, SharedError, WorkerError
 
 
 class TwoWorkers(Group):
@@ -27,7 +27,7 @@ def test_other_versions_are_refused_and_the_worker_is_named():
         versions, _, _ = line.rpartition("|")
         return versions.replace(np.__version__, "1.26.0") + "|node7"
 
-    with pytest.raises(ConfigError, match=r"worker 1 on node7 has .*numpy 1\.26\.0.*; install the same versions"):
+    with pytest.raises(SharedError, match=r"worker 1 on node7 has .*numpy 1\.26\.0.*; install the same versions"):
         _check_versions(TwoWorkers(older))
 
 

@@ -4,6 +4,7 @@
     schedule    which users belong together, which items, and who has which items when
     shard       some of the users: their rows and positives, and the kernels of the cpu engine on a block of items
     crew        the shards of one process, and the exchange of blocks with the others
+    stored      their state on disk, in parts
     engine      what a model sees of all this: an engine like any other
     alternating the half-steps of iALS
     gram        the products between items of EASE

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from purerec.data.interactions import Csr
+from purerec.engines.distributed import stored
 from purerec.engines.distributed.group import Arrays, Group
 from purerec.engines.distributed.schedule import Schedule, make_schedule, shard_of_users
 from purerec.engines.distributed.shard import Block, Shard, Whole
@@ -156,6 +158,14 @@ class Crew:
                 self.deliver(number, sizes, None)
         if told["do"] == "deliver":
             self.share_generators(0)
+
+    def write_parts(self, folder: str, generation: int) -> dict[str, str]:
+        """The state of all shards, each in a file of its own: their names and checksums."""
+        return stored.write_parts(self, Path(folder), generation)
+
+    def read_parts(self, folder: str, parts: dict[str, str]) -> None:
+        """The other way round."""
+        stored.read_parts(self, Path(folder), parts)
 
     def set_generators(self, thetas: dict[str, F32]) -> None:
         """In the first process: what all shards get by `share_generators(0)`."""

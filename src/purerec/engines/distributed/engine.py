@@ -9,6 +9,7 @@ The state is that of the cpu engine, so that a fit can go on with another number
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ import numpy as np
 from purerec.engines.distributed.crew import ITEM, ITEM_BIAS, USER, USER_BIAS, Rows, lead
 from purerec.engines.distributed.group import Group
 from purerec.engines.distributed.schedule import shard_of_users
+from purerec.engines.distributed.shard import ROWS
 from purerec.engines.pure.cpu.engine import stats_of, stream_keys
 from purerec.engines.pure.cpu.epochs import N_STEPS
 from purerec.engines.pure.cpu.memory import COUNTERS, Memory, pack_state, unpack_state
 from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError
+from purerec.storage import Digests
 from purerec.types import State
 
 _SIDES = {"user": (USER, USER_BIAS), "item": (ITEM, ITEM_BIAS)}
@@ -116,6 +119,21 @@ class DistributedEngine:
         self._crew.set_generators({side: theirs.theta for side, theirs in memory.sides.items()})
         self._crew.share_generators(0)
 
+    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
+        """Every process writes the rows that it has; what is in none of these files, and their checksums."""
+        parts: Digests = self._all("write_parts", folder=str(folder.absolute()), generation=generation)
+        whole = pack_state(self._crew.shards[0].memory, self._counters, self._keys)
+        return {name: array for name, array in whole.items() if not _is_row(name)}, parts
+
+    def restore_parts(self, rest: State, folder: Path, parts: Digests) -> None:
+        """The other way round."""
+        small = Memory(1, 1, self.settings)  # its one user and item are nobody's
+        nobody = {name: a for name, a in pack_state(small, self._counters, self._keys).items() if _is_row(name)}
+        self._counters, self._keys = unpack_state(nobody | rest, small)
+        self._all("read_parts", folder=str(folder.absolute()), parts=dict(parts))
+        self._crew.set_generators({side: theirs.theta for side, theirs in small.sides.items()})
+        self._all("share_generators", number=0)
+
     def _memory(self) -> Memory:
         """All parameters and moments in one process."""
         memory, schedule = Memory(*self._shape, self.settings), self._crew.schedule
@@ -139,6 +157,10 @@ class DistributedEngine:
         """Let all processes do the same."""
         self._group.tell({"do": what, "with": arguments})
         return getattr(self._crew, what)(**arguments)
+
+
+def _is_row(name: str) -> bool:
+    return name.partition("/")[0] in ROWS
 
 
 def _sizes(memory: Memory, n_users: int, n_items: int) -> dict[int, int]:

@@ -16,10 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.errors import ConfigError, MissingExtraError, WorkerError
+from purerec.errors import ConfigError, MissingExtraError, PurerecError, SharedError, WorkerError
 
 TIMEOUT_S = 1800.0
 """How long a process waits for another, if PUREREC_WORKER_TIMEOUT_S does not say"""
+
+OUT_OF_MEMORY = "out of memory; use more workers, a lower dim, or machines with more memory"
+_LONGEST = 500
+"""Bytes of a message"""
 
 Arrays = npt.NDArray[Any]
 
@@ -49,6 +53,32 @@ class Group:
 
     def close(self) -> None:
         """Say goodbye."""
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Around what each process does on its own: an error of one is raised in all of them, and names it."""
+        problem = ""
+        try:
+            yield
+        except WorkerError:
+            raise
+        except PurerecError as error:
+            problem = error.at_command_line
+        except MemoryError:
+            problem = OUT_OF_MEMORY
+        told = self.said(f"{platform.node()}\0{problem}" if problem else "", _LONGEST)
+        for rank, line in enumerate(told):
+            host, _, what = line.partition("\0")
+            if what:
+                raise SharedError(f"worker {rank} on {host}: {what}")
+
+    def said(self, line: str, longest: int) -> list[str]:
+        """What each process says; all have to say something at once."""
+        table = np.zeros((self.size, longest), np.uint8)
+        content = line.encode(errors="replace")[:longest]
+        table[self.rank, : len(content)] = np.frombuffer(content, np.uint8)
+        self.add_up(table)
+        return [bytes(row).rstrip(b"\0").decode(errors="replace") for row in table]
 
 
 class TorchGroup(Group):
@@ -140,19 +170,15 @@ def connect() -> Group:
     return group
 
 
-def _check_versions(group: TorchGroup) -> None:
+def _check_versions(group: Group) -> None:
     """All processes must compute the same: an error in each of them that names the odd one."""
     from purerec import __version__
 
     own = f"purerec {__version__}, numpy {np.__version__}, {platform.machine()}"[:120]
-    table = np.zeros((group.size, 256), np.uint8)
-    line = f"{own}|{platform.node()}".encode()[:256]
-    table[group.rank, : len(line)] = np.frombuffer(line, np.uint8)
-    group.add_up(table)
-    said = [bytes(row).rstrip(b"\0").decode(errors="replace").rpartition("|") for row in table]
+    said = [line.rpartition("|") for line in group.said(f"{own}|{platform.node()}", 256)]
     for rank, (versions, _, host) in enumerate(said):
         if versions != said[0][0]:
-            raise ConfigError(
+            raise SharedError(
                 f"worker {rank} on {host} has {versions}, and worker 0 on {said[0][2]} has {said[0][0]}; install the "
                 "same versions on all machines"
             )

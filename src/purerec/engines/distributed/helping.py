@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from purerec.engines.distributed import alternating, crew
 from purerec.engines.distributed.gram import follow_products
 from purerec.engines.distributed.group import Group
+from purerec.errors import SharedError
 
 
 class Helper(Protocol):
@@ -26,11 +28,12 @@ def serve(group: Group) -> None:
     """Do what the first process tells."""
     helper: Helper | None = None
     while (told := group.hear())["do"] != "end":
-        if told["do"] == "gram":
-            follow_products(group, told)
-        elif told["do"] == "begin":
-            helper = None  # before the next one needs the memory
-            helper = _BEGIN[told["what"]](group, told)
-        else:
-            assert helper is not None
-            helper.do(told)
+        with suppress(SharedError):  # the first has it, too, and says what is to be done next
+            if told["do"] == "gram":
+                follow_products(group, told)
+            elif told["do"] == "begin":
+                helper = None  # before the next one needs the memory
+                helper = _BEGIN[told["what"]](group, told)
+            else:
+                assert helper is not None
+                helper.do(told)

@@ -9,11 +9,14 @@ import numpy as np
 from purerec.data.interactions import Csr
 from purerec.engines.distributed.schedule import Schedule
 from purerec.engines.pure.cpu.engine import CpuEngine
-from purerec.engines.pure.cpu.memory import Memory, padded, zeros
+from purerec.engines.pure.cpu.memory import SUFFIXES, Memory, padded, zeros
 from purerec.engines.pure.spec import GameSettings, Stratum, initial_parameters
 from purerec.engines.source import MemorySource
 from purerec.rng import key64, named_rng
 from purerec.types import F32, F64, I64
+
+ROWS = ("user", "item", "user_bias", "item_bias")
+"""Parameters with a row for each user or item; all others are the same in every shard"""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,16 @@ class Shard:
         views = self.memory.views(0)
         user, item = (float(np.linalg.norm(views[side], axis=1).sum(dtype=np.float64)) for side in ("user", "item"))
         return user, item
+
+    def rows(self, block: Block) -> dict[str, F32]:
+        """Parameters and moments of its users and of the items in a block, as views, by their names in a state."""
+        self._hold(block)
+        return {
+            f"{name}{suffix}": view
+            for part, suffix in enumerate(SUFFIXES)
+            for name, view in self.memory.views(part).items()
+            if name in ROWS
+        }
 
     def _hold(self, block: Block) -> None:
         self.memory.model = self.memory.model._replace(item=block.item, item_bias=block.item_bias)

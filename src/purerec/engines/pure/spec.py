@@ -30,8 +30,10 @@ global step count) and torch.optim.Adam on everything else.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -246,6 +248,19 @@ class Engine(Protocol):
         """All that `restore` needs to go on to the same bits: parameters, moments, counters."""
 
     def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None: ...
+
+
+@runtime_checkable
+class SharedEngine(Engine, Protocol):
+    """One whose state is in several processes, each of which stores its own part: see `SharedTrainable`."""
+
+    def write_parts(
+        self, folder: Path, generation: int
+    ) -> tuple[dict[str, npt.NDArray[np.generic]], Mapping[str, str]]: ...
+
+    def restore_parts(
+        self, rest: dict[str, npt.NDArray[np.generic]], folder: Path, parts: Mapping[str, str]
+    ) -> None: ...
 
 
 def logit(p: float) -> float:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engine
-from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName
+from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName, SharedEngine
 from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
@@ -25,7 +26,7 @@ from purerec.models.families.folding import folding_of
 from purerec.models.families.scorers import SCORER_PARTS, dot_product, module_scores, scores
 from purerec.ranking.scorers import Factors
 from purerec.sampling.dynamic import Negatives
-from purerec.storage import Layout, Part, check_layout
+from purerec.storage import Digests, Layout, Part, check_layout
 from purerec.storage.structure import check_finite
 from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
@@ -213,6 +214,17 @@ class DiscriminatorGame:
         if self.model.scorer_module is not None:
             params |= {n: a for n, a in self.engine.state().items() if n.endswith("/buffer")}  # type: ignore[misc]  # float32 all
         return params
+
+    def is_shared(self) -> bool:
+        return isinstance(self.engine, SharedEngine)
+
+    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
+        assert isinstance(self.engine, SharedEngine)
+        return self.engine.write_parts(folder, generation)
+
+    def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
+        assert isinstance(self.engine, SharedEngine)
+        self.engine.restore_parts(rest, folder, parts)
 
     def state(self) -> State:
         return self.engine.state()

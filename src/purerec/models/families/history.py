@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from purerec.evaluation.metrics import parse
 from purerec.models.families.discriminator import DiscriminatorGame, DiscriminatorModel
 from purerec.ranking.mixtures import ranks_of_mixtures
 from purerec.ranking.scorers import Factors
+from purerec.storage import Digests
 from purerec.types import F32, I64, State
 
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
@@ -157,13 +159,30 @@ class HeldOutGame(DiscriminatorGame):
     def have_all(self, chosen: Chosen) -> None:
         """All pairs from here on, with this form of the history."""
         state = self.engine.state()
+        self._begin_again(chosen)
+        self.engine.restore(state)
+
+    def _begin_again(self, chosen: Chosen) -> None:
+        """An engine for all pairs, at its random start."""
         self.positives, self.chosen = self._all, chosen
         self._tell(chosen)
         self.engine = self.new_engine(None, self.seed)
-        self.engine.restore(state)
 
     def state(self) -> State:
-        return super().state() | {_FORM: np.array(self.chosen or (_NOT_CHOSEN, _NOT_CHOSEN))}
+        return super().state() | self._form()
+
+    def _form(self) -> State:
+        return {_FORM: np.array(self.chosen or (_NOT_CHOSEN, _NOT_CHOSEN))}
+
+    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
+        rest, parts = super().write_parts(folder, generation)
+        return rest | self._form(), parts
+
+    def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
+        chosen = Chosen(*map(float, rest[_FORM]))
+        if chosen.weight != _NOT_CHOSEN and self.chosen is None:
+            self._begin_again(chosen)
+        super().restore_parts({name: array for name, array in rest.items() if name != _FORM}, folder, parts, number)
 
     def restore(self, state: State, number: int) -> None:
         super().restore({name: array for name, array in state.items() if name != _FORM}, number)

@@ -24,7 +24,8 @@ from purerec.types import F32, U64, State
 COUNTERS = ("steps", "generator_steps", "epochs", "generator_epochs")
 STREAMS = ("shuffle", "draw", "item noise", "user noise")
 """Of randomness; each has a key in the state"""
-_PARTS = ("", "/m", "/v")
+SUFFIXES = ("", "/m", "/v")
+"""Of the names of parameters and of their moments in a state"""
 _SCORERS = {"mf": MF, "gmf": GMF, "bilinear": BILINEAR, "fm": FM}
 _CONSTRAINTS = {"none": NO_CONSTRAINT, "norm": NORM, "recolour": RECOLOUR}
 
@@ -295,7 +296,7 @@ def _fake_scratch(n: int, width: int, hidden: int) -> dict[str, Any]:
 def pack_state(memory: Memory, counters: Mapping[str, int], keys: U64) -> State:
     """Parameters by name, `name/m` and `name/v` for the moments, counters and keys, as copies."""
     state: State = {"keys": keys.copy()}
-    for part, suffix in enumerate(_PARTS):
+    for part, suffix in enumerate(SUFFIXES):
         state |= {f"{name}{suffix}": value for name, value in memory.read(part).items()}
     return state | {f"counter/{name}": np.array(counters[name], np.int64) for name in COUNTERS}
 
@@ -303,7 +304,7 @@ def pack_state(memory: Memory, counters: Mapping[str, int], keys: U64) -> State:
 def unpack_state(state: State, memory: Memory) -> tuple[dict[str, int], U64]:
     """Write a state into memory; its counters and keys."""
     shapes = parameter_shapes(memory.n_users, memory.n_items, memory.settings)
-    expected = {f"{name}{suffix}": shape for name, shape in shapes.items() for suffix in _PARTS}
+    expected = {f"{name}{suffix}": shape for name, shape in shapes.items() for suffix in SUFFIXES}
     expected |= {f"counter/{name}": () for name in COUNTERS} | {"keys": (len(STREAMS),)}
     for name, shape in expected.items():
         if name not in state:
@@ -312,7 +313,7 @@ def unpack_state(state: State, memory: Memory) -> tuple[dict[str, int], U64]:
             raise StoreError(f"{name} has shape {np.shape(state[name])} in the state, but {shape} is needed")
     if odd := set(state) - set(expected):
         raise StoreError(f"the engine's state holds {min(odd)!r}, which these settings do not have")
-    for part, suffix in enumerate(_PARTS):
+    for part, suffix in enumerate(SUFFIXES):
         memory.write(part, {name: np.asarray(state[f"{name}{suffix}"], np.float32) for name in shapes})
     counters = {name: int(np.asarray(state[f"counter/{name}"], np.int64)) for name in COUNTERS}
     return counters, np.array(state["keys"], np.uint64)
