@@ -41,7 +41,7 @@ def reproduce(
     for name in specs:
         check_file(reproduce.results_file(name, out), makes_folders=True)
     if names == ["all"] and (skipped := sorted(set(reproduce.names()) - set(specs))):
-        console.note(f"left out, being about larger data: {', '.join(skipped)}")
+        console.note(f"left out, being slow or about larger data: {', '.join(skipped)}")
     store = cell_store(fresh=fresh)
     with watching() as watch:
         for name, found in reproduce.reproduce(names, quick=quick, store=store, watch=watch, tell=console.note):

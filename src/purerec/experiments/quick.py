@@ -27,8 +27,9 @@ def quick_form(spec: AnyExperiment) -> AnyExperiment | None:
         case specs.FoldingSpec() | specs.UpdatingSpec() | specs.StatisticsSpec() | specs.SimilarSpec():
             changes = {"data": [QUICK_DATA]} if QUICK_DATA in spec.data else None
         case specs.LeaveOneOutSpec():
-            logs = [log for log in spec.data if log.data == QUICK_DATA]
-            changes = {"data": logs} if len(logs) > 1 else None
+            logs = [log for log in spec.data if log.data == QUICK_DATA][:2]
+            models = dict(list(spec.models.items())[:3])
+            changes = {"data": logs, "models": models} if len(logs) > 1 else None
     if changes is None:
         return None
     if not isinstance(spec, specs.StatisticsSpec):

@@ -68,18 +68,19 @@ def names() -> list[str]:
 
 def chosen(asked: Sequence[str], *, quick: bool = False) -> dict[str, AnyExperiment]:
     """The experiments of these names, or all, checked. `quick` gives their small forms, and leaves out, of all, those
-    that have none."""
-    known = names()
+    that have none or are slow even so."""
+    known, is_all = names(), list(asked) == ["all"]
     found = {}
-    for name in known if list(asked) == ["all"] else dict.fromkeys(asked):
+    for name in known if is_all else dict.fromkeys(asked):
         if name not in known:
             raise ConfigError(f"there is no experiment {name!r}; {did_you_mean(name, [*known, 'all'])}")
         spec: AnyExperiment | None = read_experiment(folder() / f"{name}.toml")
         assert spec is not None
-        spec = quick_form(spec) if quick else spec
+        if quick:
+            spec = None if is_all and getattr(spec, "slow", False) else quick_form(spec)
         if spec is not None:
             found[name] = spec
-        elif list(asked) != ["all"]:
+        elif not is_all:
             raise ConfigError(f"{name} is about larger data than --quick runs on; run it without --quick")
     return found
 

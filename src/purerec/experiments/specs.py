@@ -66,6 +66,8 @@ class Experiment(SpecTable):
     title: str
     seeds: Count
     metric: RankMetric
+    slow: bool = False
+    """Left out of `all --quick`, which is to end within five minutes; it runs if it is named."""
 
 
 class WithBaseline(Experiment):
