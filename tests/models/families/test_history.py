@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import purerec as pr
+from purerec.data import memory
 from purerec.data.interactions import Csr
 from purerec.engines.closed_form import fit_item_weights, mean_diagonal
+from purerec.errors import DataError
 from purerec.models.families.history import USUAL_WEIGHT, WEIGHTS, HeldOutGame, best_form, hold_out, scaled
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
@@ -257,3 +259,10 @@ def test_the_scale_does_not_depend_on_how_often_it_was_looked_at(world):
         table |= {"user_bias": np.zeros(world.n_users, np.float32), "item_bias": np.zeros(world.n_items, np.float32)}
         silent._adopt(table, parts.train.positives)
     assert np.abs(silent._history.row(0)).max() > 0
+
+
+def test_too_little_memory_is_found_out_before_the_epochs(world, monkeypatch):
+    monkeypatch.setattr(memory, "available_mb", lambda: 0.1)
+    monkeypatch.setattr(pr.PURE, "train_epoch", None)
+    with pytest.raises(DataError, match=r"pure needs 1 MB for 80 items, and 0 MB of memory are free here: make room"):
+        pr.PURE(**QUICK).fit(world)

@@ -1,6 +1,6 @@
 """Weights between items in closed form: EASE, and its systems of a few neighbours for large catalogues.
 
-fit              the way in: `fit_item_weights`
+fit              the way in: `fit_item_weights`, and `check_memory` before it
 weights          the result: scores, shares, storage
 dense            one inverse for all items
 neighborhoods    a small system for each item
@@ -9,8 +9,16 @@ cholesky         the solver of small systems
 parts            work in several threads
 """
 
-from purerec.engines.closed_form.fit import fit_item_weights
-from purerec.engines.closed_form.gram import mean_diagonal
+from purerec.engines.closed_form.fit import check_memory, fit_item_weights
+from purerec.engines.closed_form.gram import Weighting, mean_diagonal
 from purerec.engines.closed_form.weights import DenseWeights, ItemWeights, SparseWeights
 
-__all__ = ["DenseWeights", "ItemWeights", "SparseWeights", "fit_item_weights", "mean_diagonal"]
+__all__ = [
+    "DenseWeights",
+    "ItemWeights",
+    "SparseWeights",
+    "Weighting",
+    "check_memory",
+    "fit_item_weights",
+    "mean_diagonal",
+]

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
-from purerec.engines.closed_form import ItemWeights, fit_item_weights, mean_diagonal
+from purerec.engines.closed_form import ItemWeights, Weighting, check_memory, fit_item_weights, mean_diagonal
 from purerec.engines.pure.spec import Params
 from purerec.errors import StoreError
 from purerec.models.contract.iterative import Fitting
@@ -102,8 +102,18 @@ class WithHistory(DiscriminatorModel):
             given, config = self.config.history_weight, self.config
             self._history_weight = USUAL_WEIGHT if given is None else given
             self._history_regularization = config.history_regularization or USUAL_REGULARIZATION
+            self._check_memory(log.positives)
         super()._train(fitting, log, valid, seed, run)
         self._closed = None
+
+    def _check_memory(self, positives: Csr) -> None:
+        """Before the epochs, after which the weights would be refused as well."""
+        config = self.config
+        chooses = config.history_weight is None and config.history_regularization is None
+        weight = Weighting.of(positives, 0.0, config.item_power)
+        neighbors = self._neighbors(positives.shape[1])
+        n = len(REGULARIZATIONS) if chooses else 1
+        check_memory(positives, weight, n, neighbors=neighbors, memory_mb=math.inf, name=self.name)
 
     def _fit_history(self, positives: Csr, regularizations: Sequence[float]) -> list[ItemWeights]:
         config = self.config
