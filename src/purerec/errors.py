@@ -3,20 +3,20 @@
     PurerecError
     ├── DataError            the data given cannot be used
     │   ├── ReadError        a file or table cannot be read as interactions
-    │   ├── FetchError       a catalog data set could not be had
+    │   ├── FetchError       a catalog data set could not be downloaded
     │   ├── SplitError       a split cannot be made from this data
     │   └── UnknownIdError   a user or item that the model has never seen
     ├── ConfigError          a setting is unknown or out of bounds
     ├── NotFittedError       a model is used before `fit`
     ├── ScoreError           a model gave scores that cannot be ranked
-    ├── DivergedError        training ran away
+    ├── DivergedError        training diverged
     ├── StoreError           a model folder is damaged, foreign or too new
     ├── WorkerError          another process that shares a fit was lost
-    ├── SharedError          one of the processes that share a fit cannot do its part, and all of them know
+    ├── SharedError          one of the processes that share a fit failed, and all of them know
     └── MissingExtraError    an optional dependency is not installed
 
-A message says the fact, the value and the remedy, on one line. The command line prints it and exits with 2; where the
-remedy is another there than in Python, an error has both: DataError(fact, "use f(x)", command="use --x").
+A message gives the fact, the value and the remedy on one line. The command line prints it and exits with 2; where the
+remedy there differs from the one in Python, an error has both: DataError(fact, "use f(x)", command="use --x").
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PurerecError(Exception):
     """Base of all deliberate errors."""
 
     at_command_line: str
-    """The message for somebody who types commands"""
+    """The message as the command line shows it"""
 
     def __init__(self, fact: str, remedy: str = "", *, command: str = "") -> None:
         super().__init__(f"{fact}; {remedy}" if remedy else fact)
@@ -48,7 +48,7 @@ class ReadError(DataError):
 
 
 class FetchError(DataError):
-    """A catalog data set could not be had from any of its sources."""
+    """A catalog data set could not be downloaded from any of its sources."""
 
 
 class SplitError(DataError):
@@ -64,7 +64,7 @@ class UnknownIdError(DataError, LookupError):
 
 
 class NotFittedError(PurerecError, RuntimeError):
-    """A model is used before it was fitted."""
+    """A model was used before it was fitted."""
 
 
 class ScoreError(PurerecError, ArithmeticError):
@@ -72,7 +72,7 @@ class ScoreError(PurerecError, ArithmeticError):
 
 
 class DivergedError(PurerecError, ArithmeticError):
-    """Training ran away: the message names the epoch, the quantity and the setting to change."""
+    """Training diverged: the message names the epoch, the quantity and the setting to change."""
 
 
 class StoreError(PurerecError):
@@ -83,11 +83,11 @@ class WorkerError(PurerecError, RuntimeError):
     """Another process that shares a fit was lost."""
 
     exit_code = 1
-    """Not that of bad input: whoever started the processes may start them again"""
+    """Differs from that of bad input: the processes may be restarted"""
 
 
 class SharedError(PurerecError, RuntimeError):
-    """One of the processes that share a fit cannot do its part: the message names it. All of them have been told."""
+    """One of the processes that share a fit failed: the message names it. All of them have been notified."""
 
 
 class MissingExtraError(PurerecError, ImportError):
@@ -103,7 +103,7 @@ def counted(n: int, one: str, several: str = "") -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The remedy for a name that is not known: the nearest one that is, or all of them."""
+    """The remedy for an unknown name: suggest the closest known one, or list them all."""
     import difflib  # not needed to import purerec
 
     names = list(known)
@@ -112,7 +112,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first thing that pydantic found wrong, as part of a sentence: where, what was given, and why not."""
+    """The first problem that pydantic found, as part of a sentence: where, the value given, and the reason."""
     first = error.errors()[0]
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message[0].lower() + message[1:]

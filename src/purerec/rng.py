@@ -1,4 +1,4 @@
-"""One integer seed at the door, spawned into named, independent generators. No global state."""
+"""One integer seed, spawned into named, independent generators. No global state."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from purerec.errors import ConfigError
 
 
 def named_rng(seed: int, name: str) -> np.random.Generator:
-    """The numpy Generator of one purpose (`split`, `init`, `sampling`, `noise`, `evaluation`)."""
+    """The numpy Generator for one purpose (`split`, `init`, `sampling`, `noise`, `evaluation`)."""
     return np.random.default_rng(_sequence(seed, name))
 
 
 def key64(seed: int, name: str) -> np.uint64:
-    """A 64-bit key of one purpose, for the counter-based streams inside compiled kernels."""
+    """A 64-bit key for one purpose, used by the counter-based streams inside compiled kernels."""
     return np.uint64(_sequence(seed, name).generate_state(1, np.uint64)[0])
 
 

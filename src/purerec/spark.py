@@ -1,11 +1,11 @@
-"""From a Spark DataFrame to a model folder, and from a model to lists of a Spark DataFrame of users (extra `spark`).
+"""Fit a model on a Spark DataFrame, and make lists for a Spark DataFrame of users (extra `spark`).
 
     model = purerec.spark.fit(clicks, out="model", model="pure", workers=4)
     lists = purerec.spark.recommend(model, users, k=10)
     lists.write.parquet("lists")
 
-Spark starts the workers of a fit (`TorchDistributor`), and those that make lists (`mapInArrow`); if one of them dies,
-it does that part of the work again. `out` is a folder that all machines see.
+Spark starts the workers that fit (`TorchDistributor`) and those that make lists (`mapInArrow`); if one of them dies,
+Spark retries its part of the work. `out` is a folder that all machines can see.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COLUMNS = ("user", "item", "rating", "timestamp")
 def fit(
     dataframe: Any, *, out: AnyPath, model: str = "pure", workers: int = 2, seed: int = 0, **settings: Any
 ) -> Recommender:
-    """Fit a model (gmf, pugmf, pure, ials or ease) by so many Spark tasks at once and write it to a folder.
+    """Fit a model (gmf, pugmf, pure, ials or ease) with `workers` concurrent Spark tasks and write it to a folder.
 
     `dataframe` has the columns user and item, and may have rating and timestamp; `settings` are those of the model.
     """
@@ -38,7 +38,7 @@ def fit(
         raise DataError(f"the DataFrame has no column {missing[0]!r}; rename one: df.withColumnRenamed(...)")
     if model not in SHARED:
         raise ConfigError(f"{model} is fitted by one process: purerec.make_model({model!r}).fit(...)")
-    make_model(model, **settings)  # wrong settings are told here, not by a worker
+    make_model(model, **settings)  # reports wrong settings here, not in a worker
     target = Path(out).absolute()
     place = target.with_name(f".purerec-spark-{uuid.uuid4().hex[:12]}")
     told = {"model": model, "settings": settings, "seed": seed, "out": str(target), "place": str(place)}
@@ -67,7 +67,7 @@ def _distributor() -> Any:
 
 
 def _worker(told: dict[str, Any]) -> str:
-    """One worker of a fit, started by torchrun. The first returns what was wrong with the data or settings, if so."""
+    """One worker of a fit, started by torchrun. The first returns any error in the data or settings."""
     os.environ |= {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     from purerec.data.readers import read
     from purerec.engines.distributed.group import connect, sharing_with
@@ -80,7 +80,7 @@ def _worker(told: dict[str, Any]) -> str:
         serve(group)
         group.close()
         return ""
-    # A task that Spark starts again goes on from the checkpoint, which is of this run alone.
+    # A task that Spark restarts continues from the checkpoint, which belongs to this run alone.
     run = Run(checkpoint=Path(told["place"], "checkpoint"), resume=True)
     try:
         with sharing_with(group):
@@ -88,7 +88,7 @@ def _worker(told: dict[str, Any]) -> str:
             fitted.fit(read(Path(told["place"], "data")), seed=told["seed"], run=run)
             fitted.save(told["out"])
     except WorkerError:
-        raise  # Spark starts all of them again
+        raise  # Spark restarts all of them
     except PurerecError as error:
         said = str(error)
     group.tell({"do": "end"})
@@ -97,7 +97,8 @@ def _worker(told: dict[str, Any]) -> str:
 
 
 def recommend(model: Recommender | AnyPath, users: Any, k: int = 10, **options: Any) -> Any:
-    """The best items for the users in the first column of a DataFrame, as another: see `Recommender.recommend`."""
+    """The best items for the users in the first column of a DataFrame, as a DataFrame; see
+    `Recommender.recommend`."""
     try:
         from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
     except ImportError:
@@ -122,7 +123,7 @@ def recommend(model: Recommender | AnyPath, users: Any, k: int = 10, **options: 
 
 
 def _plain(kind: Any) -> Any:
-    """Spark has one type of text."""
+    """Spark has only one string type."""
     import pyarrow as pa
 
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

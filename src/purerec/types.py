@@ -1,4 +1,4 @@
-"""Array types, named once. Shapes are said where the arrays are."""
+"""Array types, named once. Shapes are documented where the arrays are used."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ U64 = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 State = dict[str, Array]
-"""Arrays by name: parameters, or all that training goes on from."""
+"""Arrays by name: parameters, or the full state that training continues from."""

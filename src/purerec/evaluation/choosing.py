@@ -1,4 +1,4 @@
-"""Which metrics are reported, and which one of them decides."""
+"""Which metrics to report, and which one of them decides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parse_all(names: MetricNames) -> list[Metric]:
 
 
 def check_protocol(metrics: Iterable[Metric], protocol: str) -> None:
-    """Refuse metrics of lists where only a sample of the items is ranked."""
+    """Refuse list metrics where only a sample of the items is ranked."""
     for metric in metrics:
         if metric.needs_lists and protocol != "exact":
             raise ConfigError(
@@ -35,22 +35,22 @@ def check_protocol(metrics: Iterable[Metric], protocol: str) -> None:
 
 
 def check_choice(metrics: MetricNames | None, metric: str | None, protocol: str) -> str | None:
-    """Refuse wrong names, before anything is read or fitted. Returns the name that `metric` has in results."""
+    """Refuse wrong names before anything is read or fitted. Returns the name of `metric` as results have it."""
     if metrics is not None:
         check_protocol(parse_all(metrics), protocol)
     return None if metric is None else parse_of_ranks(metric).name
 
 
 def default_metrics(data: str) -> tuple[str, ...]:
-    """What is reported for a data set of this name unless other metrics are asked for."""
+    """The metrics reported for a data set of this name unless others are requested."""
     entry = CATALOG.get(data)
     return entry.metrics if entry is not None and entry.metrics else DEFAULT_METRICS
 
 
 def deciding_metric(data: str, metrics: MetricNames | None = None) -> str:
-    """What models and settings are chosen by unless told: the usual one if it is reported, else the first reported.
+    """The metric that decides between models and settings by default: the usual one if reported, else the first.
 
-    That is P@5, or for a data set whose published results are in another metric, that one.
+    The usual one is P@5, or the metric in which results on the data set have been published.
     """
     entry = CATALOG.get(data)
     usual = entry.metrics[0] if entry is not None and entry.metrics else _DECIDES

@@ -1,6 +1,6 @@
 """Metrics per group: whom a model serves well, and which items it finds.
 
-Groups of users share out the people who were evaluated. For a group of items, only the held-out positives on its
+Groups of users partition the people who were evaluated. For a group of items, only the held-out positives on its
 items are to be found, among all candidates; those on other items count as misses.
 """
 
@@ -24,7 +24,7 @@ from purerec.evaluation.protocols import Evaluation, evaluate
 from purerec.types import Mask
 
 MOST_GROUPS = 30
-"""A text column with more distinct values has no groups; numbers are cut into four ranges."""
+"""A text column with more distinct values is refused; numbers are cut into four ranges."""
 NONE = "(none)"
 
 
@@ -40,9 +40,9 @@ def evaluate_by(
 ) -> pl.DataFrame:
     """Metrics per group of users, or of items: a table of group, users, (positives) and the metrics.
 
-    column          of the table that has the groups; numbers with many values are cut into four ranges, and items may
-                    be in several groups ('Comedy|Drama')
-    users, items    one of them: a file (CSV, TSV, Parquet) or a frame with a column of ids, which is recognised by
+    column          of the table that holds the groups; numbers with many values are cut into four ranges, and items
+                    may be in several groups ('Comedy|Drama')
+    users, items    one of them: a file (CSV, TSV, Parquet) or a DataFrame with a column of ids, recognised by
                     its name, or else the first
     how             as in `evaluate`
     """
@@ -59,7 +59,7 @@ class Groups:
     of_items: bool
 
     def measure(self, model: Any, split: Split, found: Evaluation | None, **how: Any) -> pl.DataFrame:
-        """Metrics per group; `found` is the evaluation of all users, which groups of users are parts of."""
+        """Metrics per group; `found` is the evaluation of all users, from which those of user groups are taken."""
         if not self.of_items:
             assert found is not None
             return found.by([groups[0] for groups in self.names])
@@ -85,7 +85,7 @@ def read_groups(
 
 
 def warm_and_cold(model: Any, split: Split, found: pl.DataFrame, **how: Any) -> pl.DataFrame:
-    """Groups of users, by `warmth`, and a line for the positives on items that somebody has in train."""
+    """Groups of users, by `warmth`, and a row for the positives on items that occur in train."""
     known = split.full_train.positives.item_counts > 0
     return pl.concat([found, _on_items(model, split, "positives on known items", known, how).drop("positives")])
 
@@ -165,7 +165,7 @@ def _labels(values: pl.Series, where: str, what: str) -> pl.Series:
 
 
 def _ranges(numbers: pl.Series) -> pl.Series:
-    """Four ranges with about as many rows each."""
+    """Four ranges with about the same number of rows each."""
     known = numbers.drop_nulls().to_numpy()
     edges = np.unique(np.quantile(known, [0.25, 0.5, 0.75]))
     place = np.searchsorted(edges, known, side="left")

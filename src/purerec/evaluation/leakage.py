@@ -12,7 +12,7 @@ from purerec.errors import DataError
 
 @runtime_checkable
 class Fitted(Protocol):
-    """A model that says what it was fitted on. Every model of this package does."""
+    """A model that knows what it was fitted on, as every model of this package does."""
 
     @property
     def users(self) -> Vocabulary: ...
@@ -29,7 +29,7 @@ class Fitted(Protocol):
 def check_unseen(model: object, split: Split, part: Interactions, what: str) -> None:
     """Refuse a model that was fitted on other ids, or on positives of the part to evaluate on.
 
-    A scorer that does not say what it was fitted on is taken as it is.
+    A scorer that does not know what it was fitted on is accepted as it is.
     """
     if not isinstance(model, Fitted):
         return
@@ -39,7 +39,7 @@ def check_unseen(model: object, split: Split, part: Interactions, what: str) -> 
                 f"the model was fitted on other {mine.what}s ({_some(mine)}) than this data has ({_some(theirs)}); "
                 "evaluate it on a split of the data it was fitted on"
             )
-    if model.seen is split.train.positives:  # parts of a split have no pair in common
+    if model.seen is split.train.positives:  # the parts of a split share no pair
         return
     seen = model.seen.overlap(part.positives)
     if seen:

@@ -1,4 +1,4 @@
-"""Metrics of lists: what was recommended, whether or not it was found in the test part."""
+"""List metrics: about what was recommended, whether or not it is in the test part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from purerec.ranking.scorers import Factors, Scorer
 from purerec.types import F32, F64, I32, I64
 
 LIST_LENGTH = 10
-"""Of a metric of lists that does not say"""
+"""k of a list metric that does not specify it"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Lists:
     user_idx: I64
     train: Interactions
     known: Csr
-    """Positives that are no candidates"""
+    """Positives that are not candidates"""
     relevant: Csr
     longest: int
     limits: dict[str, Any]
@@ -40,12 +40,12 @@ class Lists:
 
     @cached_property
     def _popular(self) -> I32:
-        """(n_users, longest) the same by popularity"""
+        """(n_users, longest) the same, by popularity"""
         most_liked = _ByBias(self.train.n_users, self.train.positives.item_counts.astype(np.float32))
         return top_k(most_liked, self.user_idx, self.longest, excluded=self.known, **self.limits).items
 
     def measure(self, metric: Metric) -> F64 | float:
-        """(n_users,) a value for each user, or one of all lists together."""
+        """(n_users,) a value for each user, or a single one for all lists together."""
         k = metric.k or LIST_LENGTH
         shown, positives = self._items[:, :k], self.train.positives
         if metric.own is not None:

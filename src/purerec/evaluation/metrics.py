@@ -1,9 +1,9 @@
 """Metrics as pure functions of ranks (per user) or of top-k lists (of the whole catalogue).
 
 Ranks are given flat, as `purerec.ranking.ranks.Ranks` holds them: `ranks` (n_positives,), 1-based and ascending
-within each user, and `indptr` (n_users + 1,). Every per-user function returns (n_users,) float64; a user
-without positives gets 0 everywhere, and is better left out. In the formulas r_1 < r_2 < ... < r_n are the
-ranks of a user's n positives.
+within each user, and `indptr` (n_users + 1,). Every per-user function returns (n_users,) float64; a user without
+positives gets 0 everywhere and is better left out. In the formulas r_1 < r_2 < ... < r_n are the ranks of a user's n
+positives.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEFAULT_METRICS = ("P@3", "P@5", "P@10", "NDCG@3", "NDCG@5", "NDCG@10", "MAP", "
 """The columns of the paper's tables."""
 
 _PAIRS_AT_ONCE = 1 << 16
-"""Pairs of items whose users are compared at a time"""
+"""Pairs of items whose users are compared at once"""
 
 
 # ---------------------------------------------------------------------- per user
@@ -86,8 +86,8 @@ def reciprocal_rank(ranks: IntArray, indptr: IntArray) -> F64:
 def auc(ranks: IntArray, indptr: IntArray, candidates: IntArray) -> F64:
     """AUC = 1 - sum_i (r_i - i) / (n (c - n))
 
-    The share of pairs of a positive and another candidate that are in the right order. `candidates` (n_users,) are
-    the c items that were ranked, positives included. Without any other candidate it is 1/2.
+    The share of pairs of a positive and another candidate that are ordered correctly. `candidates` (n_users,) are the
+    numbers c of items ranked, positives included. Without any other candidate it is 1/2.
     """
     n = np.diff(indptr)
     ordinal = np.arange(1, len(ranks) + 1) - np.repeat(indptr[:-1], n)
@@ -104,7 +104,7 @@ def _hits(ranks: IntArray, indptr: IntArray, k: int) -> F64:
 
 
 def _sum(values: F64, indptr: IntArray) -> F64:
-    # Not a difference of running sums, which would make a user's value depend on those before.
+    # Not a difference of running sums, which would make a user's value depend on the users before.
     sums: F64 = np.bincount(_user_of(indptr), weights=values, minlength=len(indptr) - 1)  # type: ignore[assignment]  # typed as counts, which weights make floats
     return sums
 
@@ -123,7 +123,7 @@ def coverage(lists: IntArray, n_items: int) -> float:
 def gini(lists: IntArray, n_items: int) -> float:
     """Gini@k = sum_{j=1}^{m} (2 j - m - 1) x_j / (m sum_j x_j),  x_1 <= ... <= x_m: times each item is listed
 
-    0: all m items of the catalogue are shown equally often; towards 1: few are shown all the time.
+    0: all m items of the catalogue are listed equally often; near 1: a few are listed all the time.
     """
     exposure = np.sort(_exposure(lists, n_items)).astype(np.float64)
     total = exposure.sum()
@@ -136,8 +136,8 @@ def gini(lists: IntArray, n_items: int) -> float:
 def novelty(lists: IntArray, item_counts: IntArray, n_users: int) -> F64:
     """Novelty@k = 1/k sum_{i in list} -log2(max(c_i, 1) / n_users)
 
-    (n_users,): mean self-information of a user's list. c_i is the number of train users with item i; an item
-    that nobody has counts as if one had, which is the most novel that can be told. Empty places are left out of
+    (n_users,): mean self-information of a user's list. c_i is the number of train users with item i; an item that
+    nobody has counts as if one user had it, the highest novelty that can be measured. Empty places are left out of
     the mean; a user with an empty list gets 0.
     """
     information = np.log2(max(n_users, 1)) - np.log2(np.maximum(item_counts, 1))
@@ -186,7 +186,7 @@ def diversity(lists: IntArray, train: Csr) -> F64:
 def serendipity(lists: IntArray, popular: IntArray, relevant: IntArray) -> F64:
     """Serendipity@k = |{i in list : i is relevant and not among the k most popular}| / k
 
-    (n_users,): hits that a list of popular items would not have had (Ge et al., RecSys 2010).
+    (n_users,): hits that a list of popular items would have missed (Ge et al., RecSys 2010).
     `popular` (n_users, k) are the most popular items among the user's candidates, `relevant` (n_users, k) says which
     places of the list hold a positive.
     """
@@ -220,7 +220,7 @@ class Metric:
     k: int | None
 
     own: OwnMetric | None = None
-    """Of somebody else"""
+    """Only for a custom metric"""
 
     @property
     def needs_lists(self) -> bool:
@@ -239,10 +239,10 @@ class Metric:
 
 
 def parse(name: str, *, imports: bool = True) -> Metric:
-    """A metric of the name `P@20`, `NDCG@10`, `Recall@10`, `HitRate@10`, `MAP`, `MRR`, `Coverage@10`, ...
+    """The metric named `P@20`, `NDCG@10`, `Recall@10`, `HitRate@10`, `MAP`, `MRR`, `Coverage@10`, ...
 
-    Your own metric has the name of its function, or is given as `module:function` or `module:function@10`. That
-    is imported, unless `imports` is false, as it has to be where the name comes from a file.
+    Your own metric goes by the name of its function, or is given as `module:function` or `module:function@10`. The
+    module is imported unless `imports` is false, as it must be where the name comes from a file.
     """
     match = re.fullmatch(r"([\w.:]+)(?:@([1-9][0-9]{0,8}))?", name) if isinstance(name, str) else None
     kind, k = match.groups() if match else ("", None)
@@ -259,7 +259,7 @@ def parse(name: str, *, imports: bool = True) -> Metric:
 
 
 def parse_of_ranks(name: str) -> Metric:
-    """A metric that says how well a user's positives were ranked, by which models and settings can be chosen."""
+    """A metric of how well a user's positives are ranked, so that models and settings can be chosen by it."""
     metric = parse(name)
     if metric.needs_lists:
         raise ConfigError(f"{name} does not measure hits; choose a rank metric, such as P@5 or MRR")

@@ -1,10 +1,10 @@
 """Custom metrics: a function of one user, whose mean over users is the metric.
 
     def first_place(ranks):          ranks of the user's held-out positives, from 1, ascending
-    def hits(ranks, k):              with `k` it is measured at some k, as in hits@10
+    def hits(ranks, k):              with a `k`, to be used as hits@10
     def share_of_new(items, k):      items: ids of the first k items of the user's list
 
-Larger is better, where one of them is to decide.
+Where such a metric decides, larger is better.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from purerec.errors import ConfigError
 from purerec.types import F64
 
 GROUP = "purerec.metrics"
-"""Entry points of installed packages"""
+"""Group of entry points in installed packages"""
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class OwnMetric:
-    """A function of one user, and what it is to be called with."""
+    """A function of one user, and the arguments it takes."""
 
     name: str
     function: Callable[..., Any]
@@ -42,7 +42,7 @@ class OwnMetric:
         return f"{self.name}@10" if self.at_k else self.name
 
     def values(self, per_user: Iterable[Any], k: int | None) -> F64:
-        """(n_users,) the value of each user, whose ranks or items are given."""
+        """(n_users,) the value of each user, given their ranks or items."""
         options = {} if k is None else {"k": k}
         return np.array([self._value(given, options) for given in per_user], dtype=np.float64)
 
@@ -61,7 +61,7 @@ _OWN: dict[str, OwnMetric] = {}
 
 
 def register_metric(function: AnyFunction) -> AnyFunction:
-    """Make a function of one user known as a metric by its name; also as a decorator."""
+    """Register a function of one user as a metric under its own name; also a decorator."""
     add(function)
     return function
 
@@ -88,7 +88,7 @@ def add(function: Any) -> OwnMetric:
 
 
 def own_metric(name: str) -> OwnMetric | None:
-    """Somebody else's metric of this name, if it is registered or installed."""
+    """The custom metric of this name, if it is registered or installed."""
     if name not in _OWN:
         import_first()
     if name not in _OWN:
@@ -99,6 +99,6 @@ def own_metric(name: str) -> OwnMetric | None:
 
 
 def own_names() -> list[str]:
-    """Metrics that are not purerec's, as they are written."""
+    """The names of custom metrics, as they are to be written."""
     known = {name: metric.at_k for name, metric in _OWN.items()}
     return [f"{name}@k" if known.get(name) else name for name in dict.fromkeys([*known, *installed_names(GROUP)])]

@@ -1,7 +1,7 @@
-"""Evaluations of parts of the users, put together to the evaluation of all: the same digits as in one go.
+"""Merges evaluations of parts of the users into the evaluation of all, with the same digits as in one go.
 
-Every user's values depend on that user alone (and on the seed), so that parts have the same values as the whole. They
-are put back in the order of the users, and the means are taken of them as of any others: no sum depends on the parts.
+A user's values depend on that user (and the seed) alone, so parts have the same values as the whole. They are put
+back in user order before the means are taken: no sum depends on the parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from purerec.evaluation.users import mean_of
 
 
 def put_together(parts: Sequence[Evaluation], n_users: int) -> Evaluation:
-    """The evaluation of all `n_users` users, of whom each is in one of the parts."""
+    """The evaluation of all `n_users` users, each of whom is in exactly one part."""
     if not parts:
         raise ConfigError("there are no parts to put together")
     first = parts[0]

@@ -1,17 +1,17 @@
-"""Protocols: a fitted model and a split -> metrics with a value for each user.
+"""Protocols: from a fitted model and a split to metrics, with a value for each user.
 
-    exact           every item is ranked but those that the user is known to like (train positives, and at test
+    exact           every item is ranked except those that the user is known to like (train positives, and at test
                     time validation positives). An item that the user rated low in train stays a candidate.
     sampled         the test positives are ranked among `pool` random items (the paper: 500) that the user has
                     never touched.
                     Not an estimate of the exact metrics (Krichene and Rendle, KDD 2020): the two are never
                     put side by side.
-    as_published    sampled, with each positive standing in the list `repetitions` times, all copies relevant.
+    as_published    sampled, with each positive listed `repetitions` times, all copies relevant.
                     The defect behind several rows of Tables 3 and 4 of the paper, kept to show where they
                     come from. Everything but MRR is inflated.
 
-Users without a test positive are left out, and counted. A model that was fitted on users or items that the split
-has not, or on positives that it is to be judged by, is refused (`purerec.evaluation.leakage`).
+Users without a test positive are left out, and counted. A model that was fitted on users or items that the split does
+not have, or on positives it is evaluated on, is refused (`purerec.evaluation.leakage`).
 """
 
 from __future__ import annotations
@@ -62,29 +62,29 @@ class Evaluation:
     metrics: dict[str, float]
     """Means over users, in the order asked for."""
     per_user: dict[str, F64]
-    """(n_users_evaluated,) for every metric that has a value for a single user"""
+    """(n_users_evaluated,) for every metric with a value per user"""
     user_idx: I64
     """(n_users_evaluated,) the users behind the values"""
     n_users_skipped: int
-    """Users without a positive to be found, who are left out."""
+    """Users left out because they have no positive to find."""
     seconds: float
     seed: int
     pool: int | None
     """Random candidates per user; None: all items are candidates."""
     repetitions: int | None
-    """How often a positive stands in the list, where that is not once."""
+    """How often each positive is listed, if more than once."""
     fingerprint: str
-    """Tells apart evaluations of other positives, other candidates or another protocol. The seed is not in it: it
-    breaks ties, and draws the candidates of the sampled protocols."""
+    """Differs between evaluations on other positives, other candidates or another protocol. It excludes the seed,
+    which breaks ties and draws the candidates of the sampled protocols."""
 
     @property
     def n_users_evaluated(self) -> int:
-        """Users who have a positive to be found."""
+        """Users who have a positive to find."""
         return len(self.user_idx)
 
     @property
     def label(self) -> str:
-        """The protocol in words, to be shown with every number."""
+        """The protocol in words, to be shown with every result."""
         if self.protocol == "exact":
             return "exact, all items ranked"
         if self.protocol == "sampled":
@@ -120,7 +120,7 @@ class Evaluation:
     def by(self, groups: Sequence[object]) -> pl.DataFrame:
         """Means per group of users: a table of group, users and the metrics, the largest group first.
 
-        `groups` has a label for each user of the data, by internal index; `evaluate_by` takes them from a table.
+        `groups` has a label for each user of the data, by internal index; `evaluate_by` reads them from a table.
         """
         if len(groups) != self.n_users_evaluated + self.n_users_skipped:
             fact = f"{len(groups):,} labels for {self.n_users_evaluated + self.n_users_skipped:,} users"
@@ -163,17 +163,18 @@ def evaluate(
 
     `model` is a fitted model, or any object whose `score(user_idx)` gives (len(user_idx), n_items) numbers.
 
-    `metrics` are names such as "Recall@20" (see `purerec.evaluation.metrics`); without them, those of the paper, or
-    those that the data set's published results are in.
+    `metrics` are names such as "Recall@20" (see `purerec.evaluation.metrics`); by default those of the paper, or
+    those used in published results on the data set.
 
-    `seed` decides how ties are broken and which items are in a sampled pool; neither depends on the model, so
-    models evaluated with one seed are compared on the same lists.
+    `seed` decides how ties are broken and which items are in a sampled pool; neither depends on the model, so models
+    evaluated with the same seed are compared on the same lists.
 
-    A model that says what it was fitted on (`users`, `items` and `seen`, as all of this package do) must have been
-    fitted on users and items of the split, and on none of the positives to be found: a DataError. Those that are new
-    to it stay in (see `purerec.evaluation.widened`). Any other scorer is taken as it is.
+    A model that knows what it was fitted on (`users`, `items` and `seen`, as all models of this package do) must have
+    been fitted on users and items of the split and on none of the positives to find; otherwise a DataError is raised.
+    Users and items that are new to it are kept (see `purerec.evaluation.widened`). Any other scorer is accepted as it
+    is.
 
-    `part=(n, of)` measures one of so many parts of the users; `purerec.evaluation.parts` puts them together.
+    `part=(n, of)` evaluates part `n` of `of` parts of the users; `purerec.evaluation.parts` merges them.
     """
     start = time.perf_counter()
     wanted = parse_all(default_metrics(split.train.name) if metrics is None else metrics)
@@ -244,7 +245,7 @@ def _check(protocol: str, on: str, metrics: list[Metric], pool: int, repetitions
 
 
 def _parts(split: Split, on: HeldOut) -> tuple[Interactions, Csr]:
-    """What is to be found, and the positives that are already known and so are not candidates."""
+    """What is to be found, and the positives already known, which are not candidates."""
     known = split.train.positives
     if on == "test":
         return split.test, known if split.valid is None else known.union(split.valid.positives)
@@ -264,10 +265,10 @@ def _fingerprint(relevant: Csr, known: Csr, *how: object) -> str:
 
 
 def draw_pools(split: Split, relevant: Csr, pool: int, seed: int) -> Csr:
-    """For each user with something to be found, `pool` items that the user has not touched in any part.
+    """For each user with something to find, `pool` items that the user has not touched in any part.
 
-    Drawn without replacement; all there are, if there are fewer. The draw of a user depends on the seed and on
-    what the user touched, not on the model or on other users.
+    Drawn without replacement; if there are fewer, all of them. A user's draw depends on the seed and on what the user
+    touched, not on the model or on other users.
     """
     touched = split.train.pairs.union(split.test.pairs)
     if split.valid is not None:
@@ -299,7 +300,7 @@ def _draw_pools(
         number = np.uint64(0)
         at = ptr[u]
         if size * 2 <= free:
-            # Draw until enough are new: at least half of the free items stay free, so it ends soon.
+            # Draw until enough are new: at least half of the free items stay free, so this ends quickly.
             drawn = 0
             while drawn < size:
                 number += np.uint64(1)
@@ -312,7 +313,7 @@ def _draw_pools(
                     indices[at] = j
                     at += 1
         else:
-            # Go through the free items, each taken with the probability that leaves all samples equally likely.
+            # Walk through the free items, taking each with the probability that makes all samples equally likely.
             missing = size
             for j in range(n_items):
                 if mark[j] == 0:
@@ -325,12 +326,12 @@ def _draw_pools(
 
 
 def repeat_positives(found: Ranks, repetitions: int) -> Ranks:
-    """Ranks of all copies, when each positive stands in the list `repetitions` times.
+    """Ranks of all copies when each positive is listed `repetitions` times.
 
-    Copies have the same score and stand together. The i-th positive, at rank r, has r - i other items before
-    it, and (i - 1) * repetitions copies of better positives. Metrics then take every copy for a positive of its
-    own: the ideal DCG is that of min(copies, k) hits, and average precision is divided by the number of copies.
-    That is what gives the pattern of the published tables. One repetition is the sampled protocol.
+    Copies have the same score and are listed together. The i-th positive, at rank r, has r - i other items before
+    it, and (i - 1) * repetitions copies of better positives. Metrics then treat every copy as a positive of its own:
+    the ideal DCG is that of min(copies, k) hits, and average precision is divided by the number of copies. This
+    reproduces the pattern of the published tables. With one repetition it is the sampled protocol.
     """
     order = np.arange(len(found.values)) - np.repeat(found.indptr[:-1], np.diff(found.indptr))
     before = found.values - 1 - order + order * repetitions

@@ -1,8 +1,8 @@
 """Is one model better than another? Paired tests and intervals on per-user values.
 
-The unit is the user: a model's value for a user is its mean over seeds, so that seeds are not taken for more
-users than there are. Several models against one baseline are several tests; their p-values are corrected with
-Holm's method.
+The unit is the user: a model's value for a user is its mean over seeds, so that seeds do not pass for additional
+users. Comparing several models with one baseline takes several tests; their p-values are corrected with Holm's
+method.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from purerec.types import F64
 Verdict = Literal["baseline", "better", "worse", "no difference"]
 
 _BATCH = 1 << 22
-"""Draws of the bootstrap held in memory at a time."""
+"""Bootstrap draws held in memory at a time."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model against the baseline, in one metric."""
+    """One model compared with the baseline in one metric."""
 
     model: str
     mean: float
     spread: float | None
-    """Standard deviation of the means of single seeds; None with one seed."""
+    """Standard deviation of the mean between seeds; None with one seed."""
     difference: float
     """Mean over users of the model's value minus the baseline's."""
     ci_low: float
@@ -52,10 +52,10 @@ def compare(
     samples: int = 2000,
     seed: int = 0,
 ) -> list[Row]:
-    """Every model (one evaluation, or one for each seed) against the baseline, in the order given.
+    """Compare every model (one evaluation, or one per seed) with the baseline, in the order given.
 
-    A model is better or worse if its Holm-corrected p-value is below 1 - confidence. The interval is that of a
-    bootstrap over users, for this difference alone (it is not corrected for the number of models).
+    A model is better or worse if its Holm-corrected p-value is below 1 - confidence. The interval comes from a
+    bootstrap over users, for this difference alone (not corrected for the number of models).
     """
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence must lie between 0 and 1, not {confidence!r}")
@@ -104,7 +104,7 @@ def pooled(runs: Sequence[Evaluation], metric: str) -> Evaluation:
 def paired_t_test(a: F64, b: F64) -> tuple[float, float]:
     """t = mean(d) / (sd(d) / sqrt(n)) with d = a - b, and the two-sided p with n - 1 degrees of freedom.
 
-    Values that are equal throughout, or a single one, say nothing against equal means: t = 0, p = 1.
+    Identical values, or a single one, are no evidence against equal means: t = 0, p = 1.
     """
     from scipy.special import stdtr
 
@@ -171,7 +171,7 @@ def _check_comparable(runs: Mapping[str, Sequence[Evaluation]], baseline: str, m
                     f"{name!r} was evaluated on another split or other users than {baseline!r}; "
                     "evaluate both on the same split"
                 )
-        # Where candidates are drawn, the seed draws them: other seeds are other lists.
+        # Where candidates are sampled, the seed decides which: different seeds mean different lists.
         seeds = sorted(r.seed for r in run), sorted(r.seed for r in runs[baseline])
         if first.pool is not None and seeds[0] != seeds[1]:
             raise DataError(

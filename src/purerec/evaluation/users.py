@@ -1,4 +1,4 @@
-"""Users in parts, each of which can be measured on another machine."""
+"""Splits users into parts, each of which can be evaluated on a different machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_part(part: tuple[int, int], metrics: list[Metric]) -> None:
 
 
 def of_part(relevant: Csr, part: tuple[int, int]) -> Csr:
-    """The positives of the users of a part; the others have none."""
+    """The positives of a part's users; other users have none."""
     own = np.zeros(relevant.shape[0], dtype=bool)
     own[part[0] :: part[1]] = True
     counts = np.where(own, relevant.counts, 0)
@@ -33,5 +33,5 @@ def of_part(relevant: Csr, part: tuple[int, int]) -> Csr:
 
 
 def mean_of(values: F64) -> float:
-    """Of a value for each user; that of nobody is 0, as a part may have none."""
+    """The mean of the values of all users, or 0 for a part without users."""
     return float(values.mean()) if len(values) else 0.0

@@ -1,7 +1,7 @@
-"""A fitted model among more users and items than it knows, as with a test part from a later time.
+"""A fitted model with more users and items than it knows, as when the test part is from a later time.
 
-A new user gets what the model has for somebody about whom nothing is known: the popular items. A new item stands
-behind all others, since the model cannot recommend it.
+A new user gets what the model offers somebody it knows nothing about: popular items. A new item ranks after all
+others, since the model cannot recommend it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from purerec.types import F32, I64
 
 
 class Widened:
-    """A model by the internal indices of larger vocabularies."""
+    """A model addressed by the internal indices of larger vocabularies."""
 
     def __init__(self, model: Fitted, users: Vocabulary, items: Vocabulary, user_at: I64, item_at: I64) -> None:
         self._scorer = as_scorer(model)
@@ -48,8 +48,8 @@ class Widened:
 def widened(model: Any, split: Split, part: Interactions) -> Any:
     """The model with the vocabularies of a part of the split, if it was fitted on interactions of this data.
 
-    A model that has them already, or does not say, is returned as it is; so is one of other data, for `check_unseen`
-    to refuse.
+    A model that has them already, or does not tell, is returned as it is; so is a model of other data, for
+    `check_unseen` to refuse.
     """
     if not isinstance(model, Fitted) or (model.users == part.users and model.items == part.items):
         return model
@@ -62,7 +62,7 @@ def widened(model: Any, split: Split, part: Interactions) -> Any:
 
 
 def _places(own: Vocabulary, wide: Vocabulary) -> I64 | None:
-    """Where each id is in the larger vocabulary, in which integers may be text; None if one is not there."""
+    """The position of each id in the larger vocabulary, where integers may be text; None if one is missing."""
     ids = own.ids.cast(pl.String) if own.is_integer and not wide.is_integer else own.ids
     if ids.dtype != wide.ids.dtype:
         return None

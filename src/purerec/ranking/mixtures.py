@@ -1,4 +1,4 @@
-"""Ranks under several mixtures of two scores, one + weight * other, from one look at either."""
+"""Ranks under several mixtures of two scores, one + weight * other, from one pass over each."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from purerec.types import F32, I32, I64
 def ranks_of_mixtures(one: F32, other: F32, weights: Sequence[float], positives: Csr) -> I32:
     """(len(weights), n_positives) 1-based ranks for each mixture; those of a user ascend.
 
-    `one`, `other`: (n_users, n_items); an item with -inf in `one` is no candidate. Equal scores count against a
-    positive: a mixture that cannot tell items apart must not look good.
+    `one`, `other`: (n_users, n_items); an item with -inf in `one` is not a candidate. Ties count against a positive:
+    a mixture that cannot tell items apart must not look good.
     """
     found = np.empty((len(weights), len(positives)), dtype=np.int32)
     rows = constant(np.arange(len(one)), np.int64)

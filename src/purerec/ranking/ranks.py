@@ -5,13 +5,13 @@ scorer that gives every item the same score is therefore ranked like a random li
 and the order is the same for every user, model, block size and number of threads.
 
 All kernels walk through the items in the order of that permutation (an item's position in it is its `place`).
-An item that comes later never overtakes an equal one that came before, so the rule costs nothing. Ranks come
+A later item never overtakes an equal one before it, so the rule costs nothing. Ranks come
 from counting, for each positive, the candidates that stand before it; only a user's positives are sorted.
 
 Scores of factor models are chains of fused multiply-adds in the order of the dimensions, each correctly
-rounded: vectorised or not, in whatever blocks, they have the same bits. Other models are asked for panels of
-users whose size depends on the number of items only, since a matrix product may round differently when it is
-given another number of rows.
+rounded: vectorised or not, in whatever blocks, they have the same bits. Other models are asked for panels of users
+whose size depends on the number of items only, since a matrix product may round differently for a different number of
+rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _FEW = 8
-"""Up to this many users (a request to a server), lists are made without a transposed copy of the item factors."""
+"""For up to this many users (a server request), lists are made without a transposed copy of the item factors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def tie_order(n_items: int, seed: int) -> I32:
 
 @lru_cache(maxsize=8)
 def _tie_place(n_items: int, seed: int) -> I32:
-    """(n_items,) where each item stands in that order."""
+    """(n_items,) the position of each item in that order."""
     return constant(np.argsort(tie_order(n_items, seed)), np.int32)
 
 
@@ -83,12 +83,12 @@ def ranks(
     memory_mb: float = 256,
     threads: int | None = None,
 ) -> Ranks:
-    """Rank of every positive among the candidates of its user.
+    """The rank of every positive among its user's candidates.
 
-    The candidates of user u are all items without `excluded[u]`; or, if a pool is given, `pool[u]` (which must
-    not hold positives) and the positives themselves. An excluded positive is no candidate and drops out; users
-    left without positives are left out. Scores take at most `memory_mb`, which changes nothing in the result,
-    nor does the number of threads (None: one for each CPU).
+    The candidates of user u are all items except `excluded[u]`; or, if a pool is given, `pool[u]` (which must not
+    contain positives) and the positives themselves. An excluded positive is not a candidate and is dropped, as are
+    users left without positives. Scores take at most `memory_mb`; neither that nor the number of threads (None: one
+    per CPU) changes the result.
     """
     if pool is not None and excluded is not None:
         raise ConfigError("give either excluded or pool: a pool already says what the candidates are")
@@ -124,14 +124,14 @@ def ranks(
 
 
 def _is_one_list(factors: tuple[F32, F32, F32]) -> bool:
-    """Whether everybody gets the same list: user vectors of zeros leave the item bias alone."""
+    """Whether everybody gets the same list: with user vectors of zeros, only the item bias counts."""
     return not factors[0].any()
 
 
 def _ranks_in_one_list(
     name: str, bias: F32, ptr: I64, idx: I32, excluded_ptr: I64, excluded_idx: I32, place_of: I32
 ) -> I32:
-    """Ranks where all users share one list: the position in it, less the user's excluded items that stand before."""
+    """Ranks where all users share one list: the position in it, minus the user's excluded items before it."""
     if not np.isfinite(bias).all():
         raise ScoreError(f"{name} gave scores that are not finite; they cannot be ranked")
     n_users, n_items = len(ptr) - 1, len(place_of)
@@ -160,8 +160,8 @@ def top_k(
 ) -> TopK:
     """The k best candidates of each user, in the order of a full sort under the tie rule.
 
-    The candidates of user u are all items, or only `candidates` (item indices), without `excluded[u]`. A user
-    with fewer than k of them has a list that ends in item -1, score -inf.
+    The candidates of user u are all items, or only `candidates` (item indices), except `excluded[u]`. The list of a
+    user with fewer than k of them ends in item -1, score -inf.
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ConfigError(f"k must be a whole number of at least 1, not {k!r}")
@@ -174,7 +174,7 @@ def top_k(
         wanted = np.zeros(shape[1], dtype=np.bool_)
         wanted[indices_of(candidates, shape[1], "item")] = True
         order = constant(order[wanted[order]], np.int32)
-    # A heap for each user, its worst item at the root: what does not beat the root is passed over.
+    # A heap for each user, its worst item at the root: what does not beat the root is skipped.
     score = np.full((len(rows), k), -np.inf, dtype=np.float32)
     place = np.full((len(rows), k), -1, dtype=np.int32)
     size = np.zeros(len(rows), dtype=np.int64)
@@ -202,7 +202,7 @@ def top_k_of_row(
     seed: int = 0,
     name: str = "the model",
 ) -> TopK:
-    """(1, k) the same for one person whose scores (n_items,) are already there, without the items of `excluded`."""
+    """(1, k) the same for one person, given their scores (n_items,), without the items of `excluded`."""
     if scores.ndim != 1:
         raise ScoreError(f"scores must be those of one person, not a table of the shape {scores.shape}")
     scores, n = scores.astype(np.float32, copy=False), len(scores)
@@ -213,7 +213,7 @@ def top_k_of_row(
         wanted = indices_of(candidates, n, "item")
         values[wanted] = scores[wanted]
     values[indices_of(excluded, n, "item")] = -np.inf
-    # At least k items are no worse than the k-th best of the best of each block; few others are.
+    # At least k items are no worse than the k-th best of the block maxima, and few others are.
     width = max(1, n // (8 * k))
     blocks = values[: n - n % width].reshape(-1, width).max(axis=1)
     bar = np.partition(blocks, -k)[-k] if k < len(blocks) else -np.inf

@@ -1,4 +1,4 @@
-"""Where the scores that are ranked come from: factors in slabs, panels of a generic model, and threads over users."""
+"""Where scores come from: factors in slabs, panels of a generic model, and threads over users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _PANEL_SCORES = 1 << 24
-"""The most scores that a generic model is asked for at once: 64 MB."""
+"""The most scores requested from a generic model at once: 64 MB."""
 DIVERGED = "it cannot be ranked: training diverged, lower the learning rate"
 
 
@@ -52,7 +52,7 @@ class Scorer(Protocol):
 
 
 def as_scorer(model: Any) -> Scorer:
-    """Any object with a method `score`: without a name it has that of its class, without `factors` it has none."""
+    """Any object with a `score` method; its name defaults to that of its class, its `factors` to None."""
     if isinstance(model, type) or not callable(getattr(model, "score", None)):
         what = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
         raise ConfigError(f"cannot evaluate {what}; give a fitted model, an object with score(user_idx)")
@@ -64,7 +64,7 @@ def as_scorer(model: Any) -> Scorer:
 
 @dataclass(frozen=True)
 class _Named:
-    """An object that has a score and nothing else."""
+    """An object with a `score` method and nothing else."""
 
     model: Any
     name: str
@@ -77,7 +77,7 @@ class _Named:
 
 
 def shape_of(model: Scorer, rows: I64, pairs: Csr | None) -> tuple[int, int]:
-    """(n_users, n_items), from the first source that knows; a generic model does not say how many users it has."""
+    """(n_users, n_items), from the first source that knows; a generic model does not tell its number of users."""
     if pairs is not None:
         return pairs.shape
     factors = model.factors()
@@ -105,14 +105,14 @@ def factors_of(model: Scorer, shape: tuple[int, int]) -> tuple[F32, F32, F32] | 
 
 @dataclass(frozen=True)
 class Slabs:
-    """The items of a factor model in the tie order, in slabs that fit into the memory allowed."""
+    """The items of a factor model in tie order, in slabs that fit the memory limit."""
 
     users: F32
     items: F32
     bias: F32
     order: I32
     tiles: int
-    """Tiles to a slab."""
+    """Tiles per slab."""
     check: bool
     """Whether a product may overflow, so that every score must be checked."""
 
@@ -128,7 +128,7 @@ class Slabs:
             peaks.append(peak)
         bound = users.shape[1] * peaks[0] * peaks[1] + peaks[2]
         tile_bytes = 4 * TILE * (padded(users.shape[1]) + 1)
-        # While a slab is made, its rows are there three times: gathered, padded and transposed.
+        # While a slab is built, three copies of its rows exist: gathered, padded and transposed.
         tiles = memory_mb * 2**20 / 3 / tile_bytes
         if not tiles >= 1:
             _refuse_memory(memory_mb, 3 * tile_bytes)
@@ -137,7 +137,7 @@ class Slabs:
     def __iter__(self) -> Iterator[tuple[F32, F32, F32, int, int, bool]]:
         """users, items (tiles, padded dim, TILE) flat, bias (tiles, TILE) flat, first place, n_items, check.
 
-        The padding has a bias of -inf: it never stands before anything.
+        The padding has a bias of -inf, so it never ranks before anything.
         """
         dim, step = self.users.shape[1], self.tiles * TILE
         for first in range(0, len(self.order), step):
@@ -176,12 +176,12 @@ def panels(
                 f"{model.name} gave scores of the shape {panel.shape} for {part.stop - at} users and "
                 f"{n_items:,} items"
             )
-        with np.errstate(over="ignore"):  # a float64 that is too large becomes inf, and is refused
+        with np.errstate(over="ignore"):  # a float64 that is too large becomes inf and is refused
             yield part, constant(panel, np.float32).ravel()
 
 
 class Workers:
-    """Runs a kernel over ranges of rows, in as many threads as asked for."""
+    """Runs a kernel over ranges of rows, in the requested number of threads."""
 
     def __init__(self, name: str, threads: int | None, factors: tuple[F32, F32, F32] | None) -> None:
         if threads is not None and threads < 1:
@@ -218,7 +218,7 @@ class Workers:
 
 
 def available_cpus() -> int:
-    """CPUs that this process may use."""
+    """The number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

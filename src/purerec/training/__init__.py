@@ -1,9 +1,9 @@
 """How a fit is run. No model maths.
 
     loop           epochs, validation, early stopping, limits
-    run            options of a fit
-    history        records of its epochs
-    checkpoints    its state on disk
+    run            the options of a fit
+    history        a record for each epoch
+    checkpoints    the state of a fit on disk
     progress       log files, TensorBoard, a progress bar
     times          limits as people write them
 

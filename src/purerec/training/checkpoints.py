@@ -1,7 +1,7 @@
-"""The state of a fit on disk: an interrupted fit can continue and gives the same bits.
+"""The state of a fit on disk, from which an interrupted fit continues to the same bits.
 
-Where several processes share a fit, each writes its own part of the state. All parts and the manifest that names them
-are in a new folder, which takes the place of the old one when it is complete: a set is there whole or not at all.
+Where several processes share a fit, each writes its own part of the state. All parts, and the manifest that lists
+them, go to a new folder, which replaces the old one when it is complete: a set is there as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from purerec.training.run import SharedTrainable, Trainable
 from purerec.types import State
 
 CHECKPOINT = "checkpoint"
-"""The kind of folder that checkpoints are in"""
+"""The kind of folder that holds checkpoints"""
 
 
 class _OfAnotherRun(StoreError):
@@ -50,7 +50,7 @@ class Checkpoints:
             storage.complete_folder(work, kind=CHECKPOINT, manifest=manifest, tensors=tensors)
 
     def resume(self, learner: Trainable) -> tuple[int, History, State | None] | None:
-        """Bring a learner to the state of the checkpoint, if there is one: the next epoch, what was, and the best."""
+        """Restore a learner from the checkpoint, if any; returns the next epoch, the history and the best state."""
         if storage.check_target(self.folder, kind=CHECKPOINT) is None:
             return None
         stored = storage.read_folder(self.folder, kind=CHECKPOINT)
@@ -89,7 +89,7 @@ class Checkpoints:
         return facts["next_epoch"], history
 
     def _states(self, stored: storage.Stored, learner: Trainable) -> tuple[State, State, dict[str, str]]:
-        """The last state and the best, if there is one; and the parts of the last that others have to read."""
+        """The last state, the best one if any, and the parts of the last that other processes have to read."""
         now = {n.removeprefix("now."): a for n, a in stored.tensors.items() if n.startswith("now.")}
         best = {n.removeprefix("best."): a for n, a in stored.tensors.items() if n.startswith("best.")}
         parts: dict[str, str] = stored.manifest.get("parts", {})

@@ -15,7 +15,7 @@ Measures = dict[str, float | str]
 
 
 def mean_norms(vectors: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
-    """Mean lengths of the rows of `user` and `item`, by which a fit that diverges is noticed."""
+    """Mean row norms of `user` and `item`, which reveal a fit that diverges."""
     return {f"{side}_norm": float(np.linalg.norm(vectors[side], axis=1).mean()) for side in ("user", "item")}
 
 
@@ -42,7 +42,7 @@ class Record:
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Self:
-        """From what `to_dict` gave."""
+        """The inverse of `to_dict`."""
         values = dict(facts)
         epoch, seconds = values.pop("epoch"), values.pop("seconds")
         if type(epoch) is not int or not isinstance(seconds, int | float):
@@ -50,7 +50,7 @@ class Record:
         return cls.of(epoch, values, seconds)
 
     def to_dict(self) -> dict[str, Any]:
-        """In one table, as logs and checkpoints keep it."""
+        """As one flat dict, the form used in logs and checkpoints."""
         return {"epoch": self.epoch, "phase": self.phase, **self.values, "seconds": self.seconds}
 
 
@@ -66,7 +66,7 @@ class History:
     stopped: str = "all epochs done"
 
     def curve(self, name: str) -> list[tuple[int, float]]:
-        """(epoch, value) of one quantity, where it was recorded and finite."""
+        """(epoch, value) pairs of one quantity, where it was recorded and finite."""
         found = [(record.epoch, record.values[name]) for record in self.records if name in record.values]
         return [(epoch, float(value)) for epoch, value in found if math.isfinite(value)]
 

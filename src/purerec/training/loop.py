@@ -1,7 +1,7 @@
 """How a fit is run: epochs, validation, early stopping, limits, checkpoints. No model maths.
 
-A model hands over a `Trainable`, which trains one epoch, returns its state as arrays and takes it back. The loop here
-does the rest. A resumed run ends in the same bits as one that was never stopped, because the state is
+A model provides a `Trainable`, which trains one epoch, returns its state as arrays and can be restored from it. The
+loop here does the rest. A resumed run gives the same bits as one that was never stopped, because the state is
 complete and every random draw depends on counters in it.
 """
 
@@ -25,7 +25,7 @@ from purerec.training.run import Run, Trainable
 from purerec.types import State
 
 _EXPLODED = 1e6
-"""Norms beyond this are no embeddings any more."""
+"""Embeddings with norms beyond this have diverged."""
 
 
 def train(
@@ -40,10 +40,10 @@ def train(
     patience: int | None = None,
     remedy: str = "lower learning_rate",
 ) -> History:
-    """Train for `epochs`, or until validation has not improved for `patience` evaluations of it.
+    """Train for `epochs`, or until `patience` validations in a row bring no improvement.
 
-    `identity` (model, settings, seed, data) is kept with checkpoints: they can only be resumed by the same run.
-    With patience, the weights of the best validation come back at the end.
+    `identity` (model, settings, seed, data) is stored with checkpoints: only the same run can resume them. With
+    patience, the weights of the best validation are restored at the end.
     """
     history, best, start = History(metric=metric), None, 0
     checkpoints = None if run.checkpoint is None else Checkpoints(run.checkpoint, identity, metric)
@@ -118,7 +118,7 @@ def _interruptible(run: Run) -> Iterator[Callable[[], bool]]:
 
     def remember(signum: int, frame: Any) -> None:
         asked.set()
-        signal.signal(signal.SIGINT, before)  # a second one stops at once
+        signal.signal(signal.SIGINT, before)  # a second one stops immediately
 
     signal.signal(signal.SIGINT, remember)
     try:

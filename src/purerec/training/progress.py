@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from purerec.errors import ConfigError, MissingExtraError, StoreError
 
 _SECONDS_BETWEEN = 0.1
-"""Of updates in a notebook: each of them is a message"""
+"""Between updates in a notebook: each one is a message"""
 
 if TYPE_CHECKING:
     from purerec.training.history import Record
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def log(run: Run, before: Sequence[Record]) -> Iterator[Callback]:
-    """One JSON line per epoch, and TensorBoard, if requested; `before` are the epochs of a resumed run."""
+    """One JSON line per epoch, and TensorBoard, if requested; `before` holds the earlier epochs of a resumed run."""
     with ExitStack() as stack:
         writers: list[Callback] = []
         if run.log is not None:
@@ -41,12 +41,12 @@ def log(run: Run, before: Sequence[Record]) -> Iterator[Callback]:
 
 @contextmanager
 def _log_file(path: Path, before: Sequence[Record]) -> Iterator[Callback]:
-    """The file holds the earlier epochs, each once, then those that follow."""
+    """The file holds each earlier epoch once, then the new ones."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w", encoding="utf-8")
         if not path.is_file():
-            before = ()  # the reader of a pipe has had them
+            before = ()  # the reader of a pipe already has them
     except OSError as error:
         raise ConfigError(f"cannot write the log {path}: {error.strerror or error}") from None
 
@@ -95,7 +95,7 @@ def progress(run: Run, epochs: int, start: int, metric: str) -> AbstractContextM
 
 @contextmanager
 def _notebook_bar(epochs: int, start: int, metric: str) -> Iterator[Callback]:
-    """One line that is replaced, without widgets: rich needs an extension for that, which not every notebook has."""
+    """One line, updated in place without widgets: rich needs an extension for those that not every notebook has."""
     notebook: Any = import_module("IPython.display")
 
     def line(done: int, text: str) -> Any:

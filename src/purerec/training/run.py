@@ -1,4 +1,4 @@
-"""Options of a fit, and the interface of what it trains."""
+"""The options of a fit, and the interface of what it trains."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Run:
     time_limit_s: float | None = None
     """Stop at the end of the epoch in which this is reached."""
     stop_after: int | None = None
-    """Stop after this many epochs; the schedule is still that of all. For a refit after early stopping."""
+    """Stop after this many epochs, but keep the schedule of all of them. For a refit after early stopping."""
     checkpoint: Path | None = None
     """Folder for checkpoints."""
     checkpoint_epochs: int = 10
     """Epochs between checkpoints."""
     checkpoint_minutes: float = 5.0
-    """Minutes after which one is written in any case."""
+    """Write one after this many minutes in any case."""
     resume: bool = False
     """Continue from the checkpoint, if there is one."""
     log: Path | None = None
@@ -52,22 +52,22 @@ class Trainable(Protocol):
         ...
 
     def restore(self, state: State, number: int) -> None:
-        """Back to the state before epoch `number`."""
+        """Return to the state before epoch `number`."""
         ...
 
 
 @runtime_checkable
 class SharedTrainable(Protocol):
-    """One whose state may be in several processes, each of which stores its own part."""
+    """A `Trainable` whose state may be spread over several processes, each of which stores its own part."""
 
     def is_shared(self) -> bool:
-        """Whether it is."""
+        """Whether the state is spread over several processes."""
         ...
 
     def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
-        """Have all processes write their parts; what of the state is in none of them, and the parts."""
+        """Have all processes write their parts; returns the rest of the state, and the digests of the parts."""
         ...
 
     def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
-        """Have all processes read theirs: back to the state before epoch `number`."""
+        """Have all processes read their parts and return to the state before epoch `number`."""
         ...

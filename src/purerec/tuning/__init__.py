@@ -1,4 +1,4 @@
-"""Tuning: the search for settings, their evaluation on validation folds, study files and settings files; and an
-estimate of the class prior.
+"""Tuning: searching for settings, evaluating them on validation folds, study files, settings files, and estimating
+the class prior.
 
 May import everything above it: errors to models."""

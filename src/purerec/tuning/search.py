@@ -1,9 +1,9 @@
 """Searching for settings: a model, its space and a budget -> the best settings on validation folds, and a check.
 
-trials      the first has the defaults, so that the best is never worse; then Optuna's TPE sampler proposes
-value       the mean of the metric over a few folds of the train part; the test part is never handed in
-pruning     models in epochs report at fifths of their epochs, the others after each fold; a trial whose best
-            report is below the median of earlier trials at the same point is given up
+trials      the first uses the defaults, so that the best is never worse; then Optuna's TPE sampler proposes
+value       the mean of the metric over a few folds of the train part; the test part is never passed in
+pruning     models trained in epochs report after each fifth of them, the others after each fold; a trial whose best
+            report is below the median of earlier trials at the same point is pruned
 check       the best of many trials is partly the luckiest. Defaults and best are fitted again on fresh folds,
             and the best is kept only if it is better there beyond noise (paired test over users)
 """
@@ -35,10 +35,9 @@ DEFAULT_TRIALS = 30
 
 @dataclass(frozen=True)
 class Budget:
-    """When a search ends: whichever comes first. What an earlier, interrupted run spent counts.
+    """When a search ends: whichever limit is reached first. What an earlier, interrupted run spent counts.
 
-    The time is that of the trials after the first: the defaults are always measured, and are the first to need
-    compiled kernels.
+    The time excludes the first trial: the defaults are always measured, and theirs includes compiling the kernels.
     """
 
     trials: int | None = None
@@ -67,15 +66,15 @@ class Tuned:
     model, metric             what was searched, and by what
     kept, why                 whether `settings` are the tuned ones or the defaults, and the reason
     best_settings             of the best trial
-    trials, pruned, failed    how many there were, were given up early, and failed
+    trials, pruned, failed    how many ran, were pruned, and failed
     seconds                   how long it took
-    importance                how much each setting mattered, in shares
+    importance                how much each setting mattered, as a share
     """
 
     model: str
     metric: str
     settings: SettingValues
-    """What to use: the best trial's, or the defaults (and what was fixed) if that was not better in the check."""
+    """What to use: those of the best trial, or the defaults (and fixed settings) if the check found it no better."""
     kept: Literal["tuned", "defaults"]
     why: str
     defaults: float
@@ -88,7 +87,7 @@ class Tuned:
     failed: int
     seconds: float
     check: Check | None
-    """None, if no trial was better than the defaults."""
+    """None if no trial was better than the defaults."""
     top: list[dict[str, Any]]
     """The best few trials: number, value, settings."""
     importance: dict[str, float]
@@ -98,7 +97,7 @@ class Tuned:
         return asdict(self)
 
     def entry(self) -> dict[str, Any]:
-        """What stands in a settings file."""
+        """The entry of a settings file."""
         fresh = None
         if self.check is not None:
             fresh = {key: round(value, 5) for key, value in asdict(self.check).items()}
@@ -128,8 +127,8 @@ def tune(
 ) -> Tuned:
     """Search for the best settings of a model.
 
-    `fixed` settings are not searched. `also` are settings to try right after the defaults. `study` is a file in which
-    trials are kept; if it has some of the same search, they count. No other process may use it at the same time.
+    `fixed` settings are not searched. `also` are settings to try right after the defaults. `study` is a file that
+    stores trials; those it already has of the same search count. No other process may use it at the same time.
     """
     with claimed(study) if study is not None else nullcontext(True) as ours:
         if not ours:
@@ -140,7 +139,7 @@ def tune(
 
 
 class Pruned(Exception):
-    """A trial that is given up."""
+    """A trial was pruned."""
 
 
 class Search:
@@ -156,7 +155,7 @@ class Search:
         self.states = self.optuna.trial.TrialState
 
     def identity(self) -> dict[str, Any]:
-        """What trials of one study have in common; values of anything else would not compare."""
+        """What all trials of a study have in common; otherwise their values could not be compared."""
         task = self.task
         return {
             "model": self.model,
@@ -174,7 +173,7 @@ class Search:
     # ------------------------------------------------------------------ trials
 
     def run(self, also: SettingValues, budget: Budget, tell: Tell) -> None:
-        """Trials, until the budget is spent."""
+        """Run trials until the budget is spent."""
         self._enqueue(also)
         most = budget.most_trials if self.space else 1
         if not self.space:
@@ -183,12 +182,12 @@ class Search:
             left = budget.seconds - self.spent()
             if left <= 0:
                 break
-            start = time.perf_counter()  # what the sampler takes counts, too
+            start = time.perf_counter()  # the sampler's time counts, too
             seed_next(self.study, self.task.seed)
             self._one(self.study.ask(), start, start + left, tell)
 
     def _enqueue(self, also: SettingValues) -> None:
-        """The defaults first, unless they were tried; then the settings that were asked for."""
+        """The defaults first, unless they were tried already; then the settings requested."""
         states = (self.states.COMPLETE, self.states.PRUNED, self.states.WAITING)
         known = {t.user_attrs.get("given") for t in self.study.get_trials(deepcopy=False, states=states)}
         if "defaults" not in known:
@@ -229,13 +228,13 @@ class Search:
         except Pruned:
             state = self.states.PRUNED
         except OutOfTime:
-            pass  # does not count, if the search continues with more time
+            pass  # does not count if the search continues with more time
         except MissingExtraError:
             raise
         except PurerecError as error:
             if is_default:
                 raise
-            # Worse than any other to the sampler: training diverged, or the values do not fit together.
+            # For the sampler, worse than any other: training diverged, or the values are incompatible.
             state, note = self.states.PRUNED, f"failed: {error}"
             trial.set_user_attr("error", str(error))
         finally:
@@ -249,7 +248,7 @@ class Search:
     # ------------------------------------------------------------------ what was found
 
     def _ended(self) -> list[Any]:
-        """Trials that count: those that were interrupted do not."""
+        """Trials that count: all but interrupted ones."""
         return self.study.get_trials(deepcopy=False, states=(self.states.COMPLETE, self.states.PRUNED))
 
     def _complete(self) -> list[Any]:
@@ -260,7 +259,7 @@ class Search:
         return same[0] if same else None
 
     def spent(self) -> float:
-        """Seconds of all trials but those of the defaults, also of those that came to nothing."""
+        """Seconds of all trials, failed ones included, except for that of the defaults."""
         trials = [t.user_attrs for t in self.study.get_trials(deepcopy=False)]
         return float(sum(t.get("seconds", 0.0) for t in trials if t.get("given") != "defaults"))
 
@@ -298,7 +297,7 @@ class Search:
         )
 
     def _check(self, settings: SettingValues, tell: Tell) -> Check:
-        """Kept in the study: continuing a finished one costs nothing."""
+        """Stored in the study, so that continuing a finished one costs nothing."""
         known = self.study.user_attrs.get("check")
         if known is not None and known["settings"] == settings:
             return Check(**known["found"])
@@ -308,7 +307,7 @@ class Search:
         return found
 
     def _importance(self) -> dict[str, float]:
-        """How much of what sets good trials apart from the rest each setting explains; empty for few trials."""
+        """How much each setting explains of the difference between good trials and the rest; empty for few trials."""
         if len(self._complete()) < 10 or len(self.space) < 2:
             return {}
         judge = self.optuna.importance.PedAnovaImportanceEvaluator()

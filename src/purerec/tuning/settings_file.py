@@ -41,7 +41,7 @@ _HEAD = f"""\
 
 
 def tuned_settings(data: str, model: str) -> dict[str, Any]:
-    """The settings kept for a model on one of the paper's data sets."""
+    """The tuned settings of a model on one of the paper's data sets."""
     return settings_from(tuned_file(data), model)
 
 
@@ -59,7 +59,7 @@ def tuned_file(data: str) -> Path:
 
 
 def chosen_file(data: str, file: Path | None, *, tuned: bool) -> Path | None:
-    """The settings file given; or that of the data set; or none."""
+    """The settings file given, or the one of the data set, or None."""
     if file is not None and tuned:
         raise ConfigError("--settings and --tuned both say what settings to use; give one of them")
     return tuned_file(data) if tuned else file
@@ -70,12 +70,12 @@ def settings_from(path: Path, model: str) -> dict[str, Any]:
     found = read_settings(path)
     if model not in found:
         raise ConfigError(f"{path} has settings for {', '.join(found) or 'no model'}, not for {model}")
-    make_model(model, **found[model])  # a name or value that this version does not know is an error here
+    make_model(model, **found[model])  # raises an error for a name or value unknown to this version
     return found[model]
 
 
 def searched(split: Split) -> dict[str, Any]:
-    """How a settings file describes the part that was searched on: how to recreate it, and its fingerprint."""
+    """The part that was searched on, as a settings file describes it: how to recreate it, and its fingerprint."""
     train = split.full_train
     made = split.made.model_dump(include={"method", "seed", "parameters"}, exclude_none=True)
     rating = {} if train.positive_rating is None else {"positive_rating": train.positive_rating}
@@ -124,7 +124,7 @@ def _content(path: Path) -> dict[str, Any]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the settings in {path}: {error.strerror or error}") from None
-    except ValueError as error:  # wrong TOML, or no text at all
+    except ValueError as error:  # invalid TOML, or not text at all
         raise ConfigError(f"{path} is not TOML as `purerec tune --out` writes it: {error}") from None
     except RecursionError:
         raise ConfigError(f"{path} is not TOML as `purerec tune --out` writes it: it is nested too deeply") from None
@@ -137,14 +137,14 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def check_target(path: Path) -> None:
-    """Check before a search whether settings may be written here. Only a settings file is ever replaced."""
+    """Check, before a search, that settings may be written here. Only a settings file is ever replaced."""
     storage.check_file(path, makes_folders=True)
     if path.is_file() and path.stat().st_size and not path.read_bytes().startswith(_MARKER.encode()):
         raise ConfigError(f"{path} is not a settings file and was not changed; choose another name")
 
 
 def write_settings(path: Path, facts: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Path:
-    """Write how settings were found (`facts`), and an entry for every model."""
+    """Write how the settings were found (`facts`) and an entry for every model."""
     lines = [_HEAD, *(f"{key} = {_value(value)}" for key, value in facts.items() if value is not None)]
     for name in sorted(models, key=lambda name: ([*REGISTRY, name].index(name), name)):
         entry = {key: value for key, value in models[name].items() if value is not None}
@@ -153,7 +153,7 @@ def write_settings(path: Path, facts: Mapping[str, Any], models: Mapping[str, Ma
 
 
 def _value(value: Any) -> str:
-    """TOML of a number, a text, a list or a table. It has no null: 'none' is what configs take for it."""
+    """A number, string, list or table as TOML. It has no null; configs accept 'none' instead."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -173,5 +173,5 @@ def _key(key: str) -> str:
 
 
 def _text(value: str) -> str:
-    """A JSON string is a TOML string, but for one character that JSON leaves as it is."""
+    """A JSON string is a TOML string, except for one character that JSON does not escape."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -1,8 +1,8 @@
-"""Study files: the trials of searches, one Optuna study for each model, in one file of JSON lines.
+"""Study files: the trials of a search, one Optuna study per model, in a single file of JSON lines.
 
 A trial is stored as soon as it ends, so that an interrupted search can continue. A study records what it searched;
-one of another search is refused. One process at a time may use a file: continuing a study gives up the trial that was
-running.
+one from another search is refused. Only one process may use a file at a time: continuing a study abandons the trial
+that was running.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from optuna import Study
 
 _STARTUP_TRIALS = 10
-"""Random trials before the sampler learns from what was seen."""
+"""Random trials before the sampler starts to learn."""
 _claimed: set[Path] = set()
 """Study files locked by this process."""
 
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Lock a study file, which is created if need be; False if another process has it."""
+    """Lock a study file, creating it if need be; False if another process has it."""
     name = path.absolute()
     if name in _claimed:
         yield True
@@ -57,7 +57,7 @@ def in_use(path: Path | None) -> ConfigError:
 
 
 def need_optuna() -> Any:
-    """The optuna module, quiet; an error that names the extra, if it is not there."""
+    """The optuna module, silenced; raises an error that names the extra if it is not installed."""
     try:
         import optuna
     except ImportError:
@@ -82,12 +82,12 @@ def open_study(path: Path | None, identity: Mapping[str, Any]) -> Study:
     else:
         _check_same(path, known, identity)
     for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
-        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)  # of a process that was killed
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)  # its process was killed
     return study
 
 
 def seed_next(study: Study, seed: int) -> None:
-    """The next trial depends on the seed and on the trials that ended, so that a continued search is the same."""
+    """Make the next trial depend on the seed and the finished trials only, so that a continued search is the same."""
     optuna = need_optuna()
     states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
     ended = len(study.get_trials(deepcopy=False, states=states))
@@ -109,7 +109,7 @@ def _storage(optuna: Any, path: Path) -> Any:
     with _readable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         journal = optuna.storages.journal
-        lock = journal.JournalFileOpenLock(str(path))  # symbolic links, the other way, are not for everybody
+        lock = journal.JournalFileOpenLock(str(path))  # the alternative, symbolic links, does not work everywhere
         backend = journal.JournalFileBackend(str(path), lock_obj=lock)
         write = backend.append_logs
 
@@ -127,7 +127,7 @@ def _storage(optuna: Any, path: Path) -> Any:
 
 
 def _check_file(path: Path) -> None:
-    """Nothing that is not ours is ever written to; half a line at the end, of a killed process, is taken off."""
+    """Refuse to write to a foreign file; drop the partial last line that a killed process left."""
     if not path.exists():
         return
     with _readable(path):

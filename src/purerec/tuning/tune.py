@@ -38,14 +38,14 @@ def tune(
     pool: int = 500,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Tuned:
-    """Search for the settings of a model on validation folds of the train part; the test part is not looked at.
+    """Search for the settings of a model on validation folds of the train part; the test part is never used.
 
     trials, limit        when to stop, whichever comes first; a limit is seconds or '5m'; by default 30 trials
     metric               what settings are chosen by; by default the data's own
     folds, fresh_folds   folds to search on, and fresh ones to check the best on
     settings             fixed, not searched
     also                 settings to try right after the defaults
-    study                file for the trials; a search that it has is continued
+    study                file for the trials; a search found in it is continued
     split                how to split the data, or a `Split` of it
     tell                 called with a line for each trial
     """
