@@ -2,53 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from purerec.data.interactions import Interactions
 from purerec.data.splits import split
 from purerec.data.synthetic.world import make_world
-from purerec.evaluation.protocols import Evaluation, evaluate
+from purerec.evaluation.choosing import default_metrics
+from purerec.evaluation.protocols import Evaluation
 from purerec.evaluation.significance import compare, pooled
-from purerec.experiments.plans import Plan, progress_line
+from purerec.experiments.cells.cell import Cell, CellStore
+from purerec.experiments.cells.work import Watch, finish, unwatched
+from purerec.experiments.plans import Plan
 from purerec.experiments.specs import ExposureSpec
-from purerec.models.registry import make_model
 
 
-def on_biased_worlds(spec: ExposureSpec, seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def on_biased_worlds(
+    spec: ExposureSpec, seeds: int, store: CellStore | None = None, watch: Watch = unwatched
+) -> dict[str, Any]:
     """Every model on every world. One setting is chosen for each on a validation part of what was observed."""
     plans = [Plan(line.name, line.model_name, line.settings) for line in spec.models]
     for plan in plans:
         plan.make()  # a wrong name or setting is an error before anything is fitted
     ((key, values),) = spec.candidates.items()
-    rows = []
+    metrics = tuple(default_metrics("world"))
+    tried: dict[tuple[float, str, int], list[Cell]] = {}
+    truths = {}
     for exposure in spec.exposures:
-        results: dict[str, list[Evaluation]] = {plan.name: [] for plan in plans}
-        chosen: dict[str, list[Any]] = {name: [] for name in results}
         for seed in range(seeds):
             world = make_world(**spec.world.model_dump(), exposure=exposure, seed=seed)
-            truth = world.true_split(users=spec.test_users, seed=seed)
+            truths[exposure, seed] = world.true_split(users=spec.test_users, seed=seed)
+            parts = split(world.observed, "ratio", test=0.2, valid=False, seed=seed)
             for plan in plans:
-                settings = dict(plan.settings)
-                if plan.model != "itempop":
-                    settings[key] = _best(plan, key, values, world.observed, seed, spec.metric)
-                    chosen[plan.name].append({key: settings[key]})
-                model = make_model(plan.model, **settings).fit(truth.train, seed=seed)
-                results[plan.name].append(evaluate(model, truth, seed=seed))
-            tell(f"exposure {exposure:g} seed {seed}: " + progress_line(results, spec.metric))
-        rows.append({"exposure": exposure, **_summary(results, spec.baseline, spec.metric), "chosen": chosen})
+                candidates = [_with(plan, key, value) for value in values] if plan.model != "itempop" else []
+                tried[exposure, plan.name, seed] = [
+                    Cell(candidate, parts, seed, "exact", 1, metrics, spec.metric) for candidate in candidates
+                ]
+    scores = finish([cell for cells in tried.values() for cell in cells], store, watch)
+
+    def best(exposure: float, plan: Plan, seed: int) -> Any:
+        found = [scores[cell].evaluation.metrics[spec.metric] for cell in tried[exposure, plan.name, seed]]
+        return values[int(np.argmax(found))] if found else None
+
+    rows = []
+    for exposure in spec.exposures:
+        chosen = {plan.name: [best(exposure, plan, seed) for seed in range(seeds)] for plan in plans}
+        cells = {
+            plan.name: [
+                Cell(_with(plan, key, value), truths[exposure, seed], seed, "exact", 1, metrics, spec.metric)
+                for seed, value in enumerate(chosen[plan.name])
+            ]
+            for plan in plans
+        }
+        found = finish([cell for own in cells.values() for cell in own], store, watch)
+        results = {name: [found[cell].evaluation for cell in own] for name, own in cells.items()}
+        told = {name: [{key: value} for value in own if value is not None] for name, own in chosen.items()}
+        rows.append({"exposure": exposure, **_summary(results, spec.baseline, spec.metric), "chosen": told})
     return {"metric": spec.metric, "baseline": spec.baseline, "rows": rows}
 
 
-def _best(plan: Plan, key: str, values: list[Any], observed: Interactions, seed: int, metric: str) -> Any:
-    """The value that does best on a validation part of what was observed."""
-    parts = split(observed, "ratio", test=0.2, valid=False, seed=seed)
-    models = [make_model(plan.model, **{**plan.settings, key: value}) for value in values]
-    scores = [evaluate(model.fit(parts.train, seed=seed), parts).metrics[metric] for model in models]
-    return values[int(np.argmax(scores))]
+def _with(plan: Plan, key: str, value: Any) -> Plan:
+    if value is None:  # nothing to choose
+        return plan
+    return replace(plan, name=f"{plan.name}, {key} {value:g}", settings={**plan.settings, key: value})
 
 
 def _summary(results: Mapping[str, list[Evaluation]], baseline: str, metric: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from purerec.evaluation.protocols import Evaluation
 from purerec.experiments.specs import Line, OnData
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model, settings_it_has
@@ -58,8 +57,3 @@ def plan_of(line: Line, spec: OnData) -> Plan:
     """The one row of a line that varies nothing."""
     (plan,) = plans_of(line, spec)
     return plan
-
-
-def progress_line(results: Mapping[str, list[Evaluation]], metric: str) -> str:
-    """The last score of every model."""
-    return ", ".join(f"{name} {runs[-1].metrics[metric]:.4f}" for name, runs in results.items())

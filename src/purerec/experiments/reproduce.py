@@ -220,7 +220,7 @@ def _run(spec: AnyExperiment, tell: Tell, store: CellStore | None, watch: Watch)
         case GameSpec():
             return inside_the_game(spec, _split(spec.data, spec.split, spec.n), tell)
         case ExposureSpec():
-            return on_biased_worlds(spec, spec.seeds, tell)
+            return on_biased_worlds(spec, spec.seeds, store, watch)
         case RelevanceSpec():
             return true_and_estimated(spec, spec.seeds, tell)
         case FoldingSpec():

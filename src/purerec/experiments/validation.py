@@ -9,10 +9,9 @@ import numpy as np
 
 from purerec.data.folds import thinned
 from purerec.data.splits import Split, split
-from purerec.errors import PurerecError
 from purerec.evaluation.choosing import default_metrics
 from purerec.experiments.cells.cell import Cell, CellStore
-from purerec.experiments.cells.work import Watch, Worklist, unwatched
+from purerec.experiments.cells.work import Watch, finish, unwatched
 from purerec.experiments.plans import plan_of
 from purerec.experiments.specs import ValidationSpec
 from purerec.rng import named_rng
@@ -32,12 +31,8 @@ def on_validation_splits(
         plan.name: [Cell(plan, fold, seed, "exact", 1, metrics, spec.metric) for seed, fold in enumerate(folds)]
         for plan in plans
     }
-    work = Worklist([runs[seed] for seed in range(seeds) for runs in cells.values()], store, watch=watch)
-    work.run()
-    if work.failed:
-        cell, reason = next(iter(work.failed.items()))
-        raise PurerecError(f"{cell.plan.name}: {reason}")
-    found = {name: [work.results[cell].evaluation.metrics for cell in runs] for name, runs in cells.items()}
+    results = finish([runs[seed] for seed in range(seeds) for runs in cells.values()], store, watch)
+    found = {name: [results[cell].evaluation.metrics for cell in runs] for name, runs in cells.items()}
     rows = {}
     for name, runs in found.items():
         # The gain of a split: the mean over metrics of the ratio to the baseline on the same split and seed.

@@ -252,6 +252,15 @@ class Worklist:
         )
 
 
+def finish(cells: Sequence[Cell], store: CellStore | None, watch: Watch = unwatched) -> dict[Cell, RunResult]:
+    """The results of all these cells; one that fails is an error."""
+    work = Worklist(cells, store, watch=watch)
+    work.run()
+    for cell, reason in work.failed.items():
+        raise PurerecError(f"{_named(cell)}: {reason}")
+    return work.results
+
+
 def _named(cell: Cell) -> str:
     how = "" if cell.protocol == "exact" else f", {cell.protocol}"
     return f"{cell.plan.name} on {cell.split.train.name}{how}, seed {cell.seed}"
