@@ -62,7 +62,7 @@ def _check_report(path: Path) -> None:
     check_can_draw("a report")
     if path.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"{path}: a report is an HTML page; choose a name that ends in .html")
-    check_file(path)
+    check_file(path, makes_folders=True)
 
 
 def _write_report(path: Path, folder: Path, names: Collection[str] | None) -> None:
