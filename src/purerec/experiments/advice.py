@@ -1,4 +1,4 @@
-"""What a comparison says to a person: which model to use, how sure that is, and what speaks against it."""
+"""The conclusion of a comparison: which model to use, how certain that is, and the caveats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _FEW_USERS = 100
 _SHORT_S = 2
-"""Fits that take no longer need not be made quicker."""
+"""Fits up to this long are fast enough."""
 
 
 def advice(found: Comparison) -> str:
@@ -39,7 +39,7 @@ def advice(found: Comparison) -> str:
 
 
 def doubts(found: Comparison) -> list[str]:
-    """What to know before the advice is followed."""
+    """What to know before following the advice."""
     said = []
     if disagreement := _other_winners(found):
         said.append(disagreement)
@@ -54,7 +54,7 @@ def doubts(found: Comparison) -> list[str]:
 
 
 def costs_and_tests(found: Comparison) -> tuple[list[str], list[list[Any]]]:
-    """For each model its difference from the baseline with interval and verdict, its time and its memory."""
+    """For each model, its difference from the baseline with interval and verdict, its time and its memory."""
     tests = {row.model: row for row in found.tests()}
     headings = ["model", f"{found.metric} - {found.baseline}", "95 % interval", "p (Holm)", "verdict"]
     lines = []
@@ -75,7 +75,7 @@ def _signed(value: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """As people write it."""
+    """A p-value as it is usually written."""
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
@@ -89,12 +89,12 @@ def _next(rivals: Sequence[Row]) -> str:
 
 
 def _other_winners(found: Comparison) -> str | None:
-    """Metrics in which another model is ahead, and whether that is more than chance."""
+    """Metrics in which another model is ahead, and whether that is significant."""
     if len(found.results) < 2:
         return None
     best, winners = found.best, dict[str, list[str]]()
     for metric in found.metrics:
-        if parse(metric).needs_lists:  # these are not better the higher they are
+        if parse(metric).needs_lists:  # for these, higher is not better
             continue
         first = max(found.results, key=lambda name: found.mean(name, metric))
         if found.mean(first, metric) > found.mean(best, metric):

@@ -24,9 +24,9 @@ from purerec.training.times import seconds_of
 from purerec.tuning.settings_file import check_searched, chosen_file, settings_from
 
 QUICK = ("itemknn", "ials", "gmf", "ease", "pure")
-"""Models that are worth trying first: the best of the quick ones, each of another kind"""
+"""Models worth trying first: the best of the fast ones, each of a different kind"""
 _SEEDS = {100_000: 5, 300_000: 3}
-"""Up to this many positives, this many seeds; above, one: then the quick models take about a minute on two cores."""
+"""Seeds for up to this many positives; one beyond that: the fast models then take about a minute on two cores."""
 
 
 def compare(
@@ -50,22 +50,22 @@ def compare(
     tell: Callable[[str], None] = lambda _: None,
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=3),
 ) -> Comparison:
-    """Fit and evaluate several models on one split with seeds 0, 1, ..., and test them against one of them.
+    """Fit and evaluate several models on one split with seeds 0, 1, ..., and test them against a baseline.
 
-    models          names, or 'all'; by default quick ones; your own model as a class, or by name
+    models          names, or 'all'; by default the fast ones; your own model as a class or by name
     seeds           by default 5 for up to 100,000 positives, 3 for up to 300,000, else 1
     against         the model that the others are tested against: by default pure, or else the first
-    metrics         what is reported: a list, or 'Recall@20,NDCG@20'; by default the data set's own
+    metrics         what to report: a list, or 'Recall@20,NDCG@20'; by default the data set's own
     metric          the one that models are tested in
-    settings        for those models that have them
-    settings_file   what `purerec tune` found; `tuned` takes that of the paper's data sets
+    settings        settings for all models that have them
+    settings_file   a file written by `purerec tune`; `tuned` uses the one for the paper's data sets
     split           how to split the data, or a `Split` of it
     protocol, pool  as in `evaluate`
     limit           how long the fits of one model may take: seconds, or '5m' (see `purerec.training.times`)
-    reuse           take results that are stored, and store new ones: an interrupted comparison goes on where it was
-    store           where; by default in the cache
-    watch, tell     called with the progress, and with a line for each result
-    warn            called where a settings file cannot be checked
+    reuse           reuse stored results and store new ones: an interrupted comparison continues where it stopped
+    store           where to store them; by default in the cache
+    watch, tell     called with the progress and with a line for each result
+    warn            called if a settings file cannot be checked
     """
     listed = list(REGISTRY) if models == "all" else [models] if isinstance(models, str | type) else list(models)
     given = settings_for_each([model_name(model) for model in listed], settings or {})
@@ -98,7 +98,7 @@ def cell_store(*, fresh: bool = False) -> CellStore:
 
 
 def usual_seeds(train: Interactions) -> int:
-    """How many seeds, unless somebody says."""
+    """The default number of seeds."""
     return next((seeds for positives, seeds in _SEEDS.items() if train.n_positives <= positives), 1)
 
 

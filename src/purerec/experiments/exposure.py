@@ -1,4 +1,4 @@
-"""Models on synthetic worlds of growing exposure bias, evaluated on relevant pairs that were never observed."""
+"""Models on synthetic worlds of increasing exposure bias, evaluated on relevant pairs that were never observed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from purerec.experiments.specs import ExposureSpec
 def on_biased_worlds(
     spec: ExposureSpec, seeds: int, store: CellStore | None = None, watch: Watch = unwatched
 ) -> dict[str, Any]:
-    """Every model on every world. One setting is chosen for each on a validation part of what was observed."""
+    """Every model on every world, with one setting chosen for each on a validation part of what was observed."""
     plans = [Plan(line.name, line.model_name, line.settings) for line in spec.models]
     for plan in plans:
-        plan.make()  # a wrong name or setting is an error before anything is fitted
+        plan.make()  # reports a wrong name or setting before anything is fitted
     ((key, values),) = spec.candidates.items()
     metrics = tuple(default_metrics("world"))
     tried: dict[tuple[float, str, int], list[Cell]] = {}

@@ -1,11 +1,11 @@
 """How good folding in is: people the model was not fitted on, compared with a model that was.
 
-    held out         of some people, 80 % of the positives are given and the rest is to be found
-    trained          fitted on everybody else and on what is given of them
-    folded           fitted on everybody else only; then each is folded in from what is given
+    held out         for some people, 80 % of the positives are given and the rest is to be found
+    trained          fitted on everybody else and on their given positives
+    folded           fitted on everybody else only; each of them is then folded in from what is given
 
-Both rank the same items for the same people: all but what is given. Nobody with fewer than five positives is held
-out. The rows of those held out that are no positives are in neither fit.
+Both rank the same items for the same people: all but the given ones. Nobody with fewer than five positives is held
+out. The negative rows of held-out people are in neither fit.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _LEAST = 5
 def hold_out(
     data: Interactions, share: float, given: float, rng: np.random.Generator
 ) -> tuple[Interactions, Interactions, Split]:
-    """Everybody else; everybody else and what is given of some people; and that with what is hidden of them."""
+    """Everybody else; everybody else plus the given positives of some people; and a split with their hidden ones."""
     counts = data.positives.counts
     able = np.flatnonzero(counts >= _LEAST)
     held = np.zeros(data.n_users, dtype=np.bool_)
     held[rng.choice(able, max(1, round(share * len(able))), replace=False)] = True
     own = held[data.user_idx]
-    # Of each person's positives, in a random order, the first ones are given.
+    # The first of each person's positives, in random order, are given.
     liked = np.flatnonzero(own & data.is_positive)
     order = liked[np.lexsort((rng.random(len(liked)), data.user_idx[liked]))]
     users = data.user_idx[order]
@@ -53,7 +53,7 @@ def hold_out(
 
 
 class Folded:
-    """A fitted model as a scorer of people who were not in training, from what is given of them."""
+    """A fitted model as a scorer of people who were not in training, from their given positives."""
 
     def __init__(self, model: Recommender, given: Csr, user_idx: I64) -> None:
         self.name, self._model, self._given = model.name, model, given

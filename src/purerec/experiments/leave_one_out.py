@@ -1,9 +1,9 @@
-"""Do defaults hold on data that had no part in choosing them? Leave one log out, choose on the others.
+"""Do defaults hold on data that was not used to choose them? Leave one log out, choose on the others.
 
 Each candidate (the defaults, and the defaults with some settings changed) is fitted on validation splits of every
-log. For each log left out, the candidate is taken that is best on the others, by the mean of its value relative to
-the best one there. Its regret is how far it is behind the best candidate on the log that was left out. How far a
-model's defaults are behind the best model of the log is the other number that counts.
+log. For each log left out, the candidate that is best on the others is chosen, by the mean of its value relative to
+the best one there. Its regret is how far it falls behind the best candidate on the log left out. The other number
+that matters is how far a model's defaults fall behind the best model of the log.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from purerec.rng import named_rng
 
 DEFAULTS = "defaults"
 Values = Mapping[str, Mapping[str, float]]
-"""Of one model: by log and candidate"""
+"""The values of one model, by log and candidate"""
 
 
 def leave_one_out(
     spec: LeaveOneOutSpec, seeds: int, store: CellStore | None = None, watch: Watch = unwatched
 ) -> dict[str, Any]:
-    """Values of all candidates on all logs, and the regret on each log of what the others would choose."""
+    """Values of all candidates on all logs, and on each log the regret of what the others would choose."""
     folds = {log.name: _folds(log, seeds) for log in spec.data}
     cells = {
         (model, log, candidate): [
@@ -108,7 +108,7 @@ def _said(change: Mapping[str, Any]) -> str:
 
 
 def _absolute(model: str, change: Mapping[str, Any], positives: Csr) -> dict[str, Any]:
-    """With 'x0.5' replaced by half of the default on this log."""
+    """The change with 'x0.5' replaced by half of the default on this log."""
     usual = make_model(model)
     defaults = usual.config.model_dump() | usual.resolved(positives)
     found = dict(change)

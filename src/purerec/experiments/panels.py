@@ -1,4 +1,4 @@
-"""A panel: models side by side on one split, evaluated in one way. A comparison is one; a table may have several."""
+"""A panel: models side by side on one split, evaluated in the same way. A table may have several."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Panel:
     protocol: Protocol
     pool: int
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What is to be said about a row."""
+    """Footnotes to rows."""
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """Seed by seed, so that there is something of every model early."""
+        """Seed by seed, so that every model has an early result."""
         return [
             Cell(plan, self.split, seed, self.protocol, self.pool, self.metrics, self.metric)
             for seed in range(self.seeds)
@@ -43,7 +43,8 @@ class Panel:
         ]
 
     def compared(self, work: Worklist) -> Comparison:
-        """What came of the cells. A model that failed is left out; of one that was stopped, finished seeds count."""
+        """The comparison from finished cells. A failed model is left out; one that was stopped keeps its finished
+        seeds."""
         results, failed, stopped = {}, {}, {}
         for plan in self.plans:
             own = [cell for cell in self.cells if cell.plan is plan]
@@ -76,7 +77,7 @@ class Panel:
         )
 
     def _printed(self) -> dict[str, dict[str, float]]:
-        """The paper's rows for models compared as in its Table 2, which alone was made with a sound evaluator."""
+        """The paper's rows for models compared as in its Table 2, the only one made with a sound evaluator."""
         if self.split.train.name != "ml-100k" or self.split.label != "u1" or self.protocol != "exact":
             return {}
         rows = {plan.name: paper_row("ml-100k", plan.name) for plan in self.plans}
@@ -95,9 +96,10 @@ def make_panel(
     pool: int = 500,
     notes: Mapping[str, str] | None = None,
 ) -> Panel:
-    """A panel with the defaults filled in; what is wrong is an error before anything is fitted.
+    """A panel with the defaults filled in; errors are reported before anything is fitted.
 
-    `metrics` are reported, and `metric` is the one that models are tested in; both have the data set's own defaults.
+    `metrics` are reported, and `metric` is the one that models are tested in; the defaults of both depend on the data
+    set.
     """
     asked = None if metrics is None else [m.name for m in parse_all(metrics)]
     metric = check_choice(asked, metric, protocol) or deciding_metric(split.train.name, asked)
@@ -116,10 +118,10 @@ def make_panel(
 def compare_panel(
     panel: Panel, *, store: CellStore | None = None, watch: Watch = unwatched, limit_s: float | None = None
 ) -> Comparison:
-    """Fit and evaluate all models of a panel; results that the store has are not made again.
+    """Fit and evaluate all models of a panel, reusing results in the store.
 
-    A model that fails with any error is reported and left out. If it is the baseline, the first of the others takes
-    its place.
+    A model that fails with any error is reported and left out. If it is the baseline, the first of the others
+    replaces it.
     """
     work = Worklist(panel.cells, store, watch=watch, limit_s=limit_s)
     work.run()

@@ -1,4 +1,4 @@
-"""A comparison as a picture: a metric with its interval against the time of a fit. Needs the extra `plot`."""
+"""A comparison as a chart: a metric with its interval against the fit time. Needs the extra `plot`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from purerec.experiments.results import Comparison
 
 _SHORTEST = 0.001
-"""Fits that take no time to speak of are drawn at a millisecond: the axis is logarithmic."""
+"""Very short fits are drawn at a millisecond: the axis is logarithmic."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart that notebooks show, and that can be saved."""
+    """A chart that notebooks display and that can be saved."""
 
     chart: Chart
 
@@ -40,7 +40,7 @@ class Picture:
 
     @property
     def png(self) -> bytes:
-        """The same in the colours of a light screen, at twice the size."""
+        """The same as PNG, in the colours of a light screen and at twice the size."""
         try:
             from vl_convert import svg_to_png
         except ModuleNotFoundError:
@@ -61,7 +61,7 @@ class Picture:
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuse what cannot be drawn, before the work."""
+    """Refuse an unsupported file name before any work is done."""
     if not os.fspath(path).endswith((".svg", ".png")):
         raise ConfigError(f"a picture is written to a .svg or .png file, not to {os.fspath(path)}")
     if not svg.can_draw():
@@ -69,7 +69,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 
 def picture(found: Comparison, metric: str | None = None) -> Picture:
-    """One spot for each model, with the 95 % interval of its mean over people."""
+    """One point for each model, with the 95 % interval of its mean over people."""
     shown = metric or found.metric
     if shown not in found.metrics:
         raise ConfigError(f"there is no {shown!r} in this comparison; it has {', '.join(found.metrics)}")
@@ -89,7 +89,7 @@ def picture(found: Comparison, metric: str | None = None) -> Picture:
 
 
 def html(found: Comparison) -> str:
-    """The tables and the advice, for a notebook; with the picture, if it can be drawn."""
+    """The tables and the advice for a notebook, with the chart if it can be drawn."""
     scores = [[_text(cell) for cell in row] for row in found.scores()]
     parts = [
         f"<p><b>{escape(found.advice)}</b></p>",

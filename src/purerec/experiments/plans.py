@@ -1,4 +1,4 @@
-"""The models of an experiment, with the settings that each gets."""
+"""The models of an experiment, each with its settings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Plan:
     model: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     seeds: int | None = None
-    """The most, where a fit takes long."""
+    """The maximum, for models that take long to fit."""
     varied: Mapping[str, Any] = field(default_factory=dict)
-    """The setting that tells this row from others of its line."""
+    """The setting that distinguishes this row from the others of its line."""
     line: str | None = None
-    """The line that it is a row of."""
+    """The line that this row belongs to."""
 
     def make(self) -> Recommender:
         return make_model(self.model, **self.settings)
@@ -33,8 +33,8 @@ class Plan:
 def plans_of(line: Line, spec: OnData) -> list[Plan]:
     """The rows of a line: one, or one for each value of a setting that it varies.
 
-    Later settings win: those of the experiment, for models that have them; tuned ones, if both the experiment and the
-    line want them; those of the line; the varied one.
+    Later settings take precedence: those of the experiment, for models that have them; tuned ones, if both the
+    experiment and the line request them; those of the line; the varied one.
     """
     plans = []
     for name, varied in line.rows().items():
@@ -48,7 +48,7 @@ def plans_of(line: Line, spec: OnData) -> list[Plan]:
             preset = spec.data if line.preset is True else line.preset
             settings = PURE.paper(preset, **settings).config.model_dump()
         plan = Plan(name, line.model_name, settings, line.seeds, varied, line.name)
-        plan.make()  # a wrong name or setting is an error before anything is fitted
+        plan.make()  # reports a wrong name or setting before anything is fitted
         plans.append(plan)
     return plans
 

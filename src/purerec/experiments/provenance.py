@@ -19,7 +19,7 @@ from purerec import __version__, storage
 _LIBRARIES = ("numpy", "numba", "scipy", "torch")
 _ROOT = Path(__file__).parents[3]
 _MEASURED = ("src", "experiments", "benchmarks", "pyproject.toml", "constraints.txt")
-"""What a result depends on in a clone. Results and docs are not among it: a run changes them as it goes."""
+"""What a result depends on in a clone. Results and docs are excluded: a run changes them as it goes."""
 
 
 def provenance() -> dict[str, Any]:
@@ -31,7 +31,7 @@ def provenance() -> dict[str, Any]:
 
 
 def in_words(found: Mapping[str, Any] | None) -> str:
-    """One sentence for people; results of before provenance was kept say that."""
+    """One sentence for people; older results, without provenance, say so."""
     if not found:
         return "Measured before the commit and the machine were recorded."
     commit = "an installed package" if found["commit"] is None else f"commit {found['commit'][:10]}"
@@ -51,15 +51,15 @@ def write_results(path: str | os.PathLike[str], results: Any) -> None:
 
 
 def read_results(path: str | os.PathLike[str]) -> Any:
-    """The measurements in a file that `write_results` wrote, or in one of before that was without provenance."""
+    """The measurements in a file written by `write_results`, or in an older one without provenance."""
     found = json.loads(Path(path).read_text(encoding="utf-8"))
     return found["results"] if isinstance(found, dict) and found.keys() == {"provenance", "results"} else found
 
 
-@cache  # what was imported is what runs, whatever is committed meanwhile
+@cache  # the imported code is what runs, whatever is committed in the meantime
 def _commit() -> dict[str, Any]:
     top = _git("rev-parse", "--show-toplevel")
-    if top is None or Path(top) != _ROOT:  # an installed package may lie inside of somebody else's clone
+    if top is None or Path(top) != _ROOT:  # an installed package may be inside another project's clone
         return {"commit": None, "clean": None}
     changed = _git("status", "--porcelain", "--", *(name for name in _MEASURED if (_ROOT / name).exists()))
     return {"commit": _git("rev-parse", "HEAD"), "clean": None if changed is None else changed == ""}
@@ -95,7 +95,7 @@ def _machine() -> dict[str, Any]:
 
 
 def library_versions(names: tuple[str, ...]) -> dict[str, str]:
-    """Versions of those libraries that are installed, without importing them."""
+    """Versions of the libraries that are installed, without importing them."""
     found = {}
     for name in names:
         try:
@@ -106,7 +106,7 @@ def library_versions(names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _blas() -> str:
-    """The linear algebra that numpy was built with."""
+    """The linear algebra library that numpy was built with."""
     import numpy as np
 
     try:

@@ -1,4 +1,5 @@
-"""What `--quick` makes of an experiment: ML-100k in place of larger data, one seed, few values of what is varied."""
+"""What `--quick` turns an experiment into: ML-100k in place of larger data, one seed, few values of what is
+varied."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from purerec.experiments.specs import QUICK_DATA, AnyExperiment, Line
 
 
 def quick_form(spec: AnyExperiment) -> AnyExperiment | None:
-    """A small form of an experiment; None if it is about larger data."""
+    """A small version of an experiment; None if it is about larger data."""
     changes: dict[str, Any] | None
     match spec:
         case specs.ComparisonSpec():

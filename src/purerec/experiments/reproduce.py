@@ -1,10 +1,10 @@
-"""`purerec reproduce NAME...`: run the experiments in TOML files and return what goes into their results files.
+"""`purerec reproduce NAME...`: run the experiments in TOML files and return the content of their results files.
 
-The tables in README.md and docs/ are made from these results. Comparisons of all experiments are worked through as
-one pile of cells: a fit that two of them need is made once.
+The tables in README.md and docs/ are made from these results. The comparisons of all experiments form one pool of
+cells: a fit that two of them need is made once.
 
-A results file has the experiment's name, title, number of seeds and `provenance`. A comparison adds what
-`Comparison.to_dict` has; one of several panels has a list of such, called `panels`. `panels_in` reads both.
+A results file has the experiment's name, title, number of seeds and `provenance`. A comparison adds the content of
+`Comparison.to_dict`; one with several panels has a list of these, called `panels`. `panels_in` reads both.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from purerec.tuning.search import Tell
 from purerec.tuning.settings_file import check_searched, tuned_file
 
 _NO_EXPERIMENTS = ("paper", "published", "figures", "claims")
-"""Files beside the experiments: numbers of other people, and what is made of results"""
+"""Files beside the experiments: published numbers, and what is derived from results"""
 
 
 def names() -> list[str]:
@@ -67,7 +67,7 @@ def names() -> list[str]:
 
 
 def chosen(asked: Sequence[str], *, quick: bool = False) -> dict[str, AnyExperiment]:
-    """The experiments of these names, or all, checked. `quick` gives their small forms, and leaves out, of all, those
+    """The experiments of these names, or all, checked. `quick` gives their small versions; 'all' then skips those
     that have none or are slow even so."""
     known, is_all = names(), list(asked) == ["all"]
     found = {}
@@ -93,13 +93,13 @@ def reproduce(
     watch: Watch = unwatched,
     tell: Tell = print,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Run experiments, and give the name and the results of each as soon as it is done.
+    """Run experiments and yield the name and the results of each as soon as it is done.
 
     quick     ML-100k, one seed, few values: to see that it works
-    store     finished cells, so that an interrupted run goes on
-    watch     told of every cell;  tell: lines of the experiments that are no comparisons, and warnings
+    store     finished cells, so that an interrupted run can continue
+    watch     called for every cell;  tell: called with the lines of other experiments, and warnings
 
-    Comparisons in which a model failed are left out, and are an error at the end.
+    Comparisons in which a model failed are left out and reported as an error at the end.
     """
     specs = chosen(asked, quick=quick)
     panels = {name: panels_of(spec, tell) for name, spec in specs.items()}
@@ -136,7 +136,7 @@ def results_file(name: str, out: Path) -> Path:
 
 
 def panels_of(spec: AnyExperiment, tell: Tell) -> list[Panel]:
-    """The panels of a comparison, with their data; of any other experiment none."""
+    """The panels of a comparison, with their data; none for other experiments."""
     if isinstance(spec, ComparisonSpec):
         return [_panel(spec, spec, tell)]
     return [_panel(spec, panel, tell) for panel in spec.panels] if isinstance(spec, PanelsSpec) else []
@@ -169,7 +169,7 @@ def _panel(spec: ComparisonSpec | PanelsSpec, panel: PanelSpec, tell: Tell) -> P
 
 @cache
 def _split(data: str, how: str, n: int | None) -> Split:
-    """One object for all panels on the same split."""
+    """The same object for all panels on the same split."""
     return split(catalog.load(data), how, n=n)
 
 
@@ -195,7 +195,7 @@ def _contrasts(name: str, comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _made(panels: Sequence[Panel], work: Worklist) -> dict[str, Any]:
-    """Where this comes from. Cells of another commit or machine than this process are counted."""
+    """The provenance, with the number of cells from other commits or machines."""
     now = provenance()
     others: dict[tuple[Any, ...], int] = {}
     for cell in (cell for panel in panels for cell in panel.cells):

@@ -25,7 +25,7 @@ class RunResult:
     model: str
     settings: dict[str, Any]
     resolved: dict[str, int | float]
-    """Settings that are None because they follow from the data, as numbers."""
+    """The values of settings that are None because they depend on the data."""
     seed: int
     evaluation: Evaluation
     fit_seconds: float
@@ -71,13 +71,13 @@ class Comparison:
     baseline: str
     results: dict[str, list[RunResult]]
     paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """What the paper prints for a model, where it was measured in the same way."""
+    """What the paper prints for a model, if it was measured in the same way."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Models that could not be fitted or evaluated, and why."""
     stopped: Mapping[str, str] = field(default_factory=dict)
     """Models that took too long, and when they were stopped; seeds that were finished are in `results`."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What stands behind the name of a row."""
+    """Footnotes to rows."""
 
     @property
     def label(self) -> str:
@@ -90,11 +90,11 @@ class Comparison:
         return list(next(iter(self.results.values()))[0].evaluation.metrics)
 
     def mean(self, model: str, metric: str) -> float:
-        """Of a model's seeds."""
+        """The mean over a model's seeds."""
         return float(np.mean([r.evaluation.metrics[metric] for r in self.results[model]]))
 
     def deviation(self, model: str, metric: str) -> float:
-        """The standard deviation over a model's seeds; 0 of a single one."""
+        """The standard deviation over a model's seeds; 0 for a single one."""
         values = [r.evaluation.metrics[metric] for r in self.results[model]]
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
@@ -114,7 +114,7 @@ class Comparison:
         return compare({rival: runs[rival], model: runs[model]}, rival, metric)[1]
 
     def _paired(self) -> dict[str, list[Evaluation]]:
-        """Evaluations that can be paired. Where candidates are drawn, seeds draw them: those that all models have."""
+        """Evaluations that can be paired; where the seed samples candidates, only seeds that all models have."""
         found = {name: [r.evaluation for r in results] for name, results in self.results.items()}
         if any(run.pool is not None for runs in found.values() for run in runs):
             common = set.intersection(*({run.seed for run in runs} for runs in found.values()))
@@ -122,7 +122,7 @@ class Comparison:
         return found
 
     def scores(self) -> list[list[Any]]:
-        """A line of means for each model, below it the spread over seeds and what the paper prints."""
+        """For each model a line of means, followed by the spread over seeds and what the paper prints."""
         lines: list[list[Any]] = []
         for name, results in self.results.items():
             lines.append([name, *(self.mean(name, m) for m in self.metrics)])
@@ -155,18 +155,18 @@ class Comparison:
 
     @property
     def seeds(self) -> int:
-        """The most that a model has."""
+        """The largest number of seeds of any model."""
         return max(map(len, self.results.values()))
 
     @property
     def advice(self) -> str:
-        """Which model to use, and how sure that is."""
+        """Which model to use, and how certain that is."""
         from purerec.experiments.advice import advice
 
         return advice(self)
 
     def plot(self, metric: str | None = None) -> Picture:
-        """A metric with its interval against the time of a fit; notebooks show it, and `.save("FILE.svg")` writes it.
+        """A metric with its interval against the fit time; notebooks display it, and `.save("FILE.svg")` writes it.
 
         Needs the extra `plot`.
         """

@@ -56,7 +56,7 @@ def run(
 
 
 def check_epochs(model: str) -> None:
-    """Refuse early stopping of a model that has nothing to stop."""
+    """Refuse early stopping for a model without epochs."""
     if "patience" not in model_class(model).config_class.model_fields:
         raise ConfigError(f"{model} is not fitted in epochs, so there is nothing to stop early")
 
@@ -64,7 +64,7 @@ def check_epochs(model: str) -> None:
 def fit_with_early_stopping(
     model: Recommender, train: Interactions, *, seed: int, options: Run, patience: int = 5
 ) -> None:
-    """Find the number of epochs on a validation part carved out of train, then refit on all of it."""
+    """Find the number of epochs on a validation part split off from train, then refit on all of train."""
     check_epochs(model.name)
     fields = model.config.model_dump()
     probe = type(model)(**{**fields, "patience": fields["patience"] or patience})

@@ -1,4 +1,4 @@
-"""What an experiment's TOML file may say, checked when it is read: a misspelt key is an error that names it."""
+"""The schema of an experiment's TOML file, checked when it is read: an error names any misspelt key."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Line(SpecTable):
     """One model of an experiment."""
 
     name: str
-    """How it is called in the results."""
+    """Its name in the results."""
     model: str | None = None
-    """Its name in the registry, if that is another."""
+    """Its name in the registry, if different."""
     settings: dict[str, Any] = {}
     preset: str | bool | None = None
     """A preset of PURE.paper, instead of the defaults; true: that of the data set."""
     tuned: bool = True
-    """False: not the tuned settings, though the experiment asks for them."""
+    """False: do not use the tuned settings, even if the experiment does."""
     vary: dict[str, list[Any]] = Field(default={}, max_length=1)
-    """One setting, and its values: a row for each."""
+    """One setting and its values, with a row for each."""
     seeds: Count | None = None
-    """The most, where a fit takes long."""
+    """The maximum, where fits take long."""
     note: str | None = None
-    """What stands behind the name: what was substituted or adapted. Shown with the table."""
+    """A footnote: what was substituted or adapted. Shown with the table."""
     quick: bool = True
     """False: left out by --quick."""
 
@@ -52,7 +52,7 @@ class Line(SpecTable):
         return self.name if self.model is None else self.model
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        """The names of its rows, and the settings that tell them apart."""
+        """The names of its rows, and the settings that distinguish them."""
         if not self.vary:
             return {self.name: {}}
         ((key, values),) = self.vary.items()
@@ -61,7 +61,7 @@ class Line(SpecTable):
 
 
 class Experiment(SpecTable):
-    """What every experiment says."""
+    """What every experiment specifies."""
 
     title: str
     seeds: Count
@@ -89,7 +89,7 @@ class WithBaseline(Experiment):
 
 
 class OnData(SpecTable):
-    """One split of one data set, and the settings that models get there."""
+    """One split of one data set, and the settings of models there."""
 
     data: str
     split: str
@@ -105,14 +105,14 @@ class OnOneSplit(WithBaseline, OnData):
 
 
 class PanelSpec(OnData):
-    """How models are compared on one split; a table has one or several such panels."""
+    """How models are compared on one split; a table has one or more such panels."""
 
     protocol: Protocol = "exact"
     pool: Count = 500
     only: list[str] | None = None
     """The models of this panel, if not all, by the names of their rows or lines."""
     quick: dict[str, Any] | None = None
-    """What is different with --quick: other data, most of all. Without it, --quick leaves larger data out."""
+    """What changes with --quick, above all the data. Without it, --quick leaves larger data out."""
 
     @model_validator(mode="after")
     def _quick_form_is_one(self) -> Self:
@@ -120,7 +120,7 @@ class PanelSpec(OnData):
         return self
 
     def in_quick(self) -> Self | None:
-        """The form that --quick runs, if there is one."""
+        """The version that --quick runs, if there is one."""
         if self.quick is not None:
             left_out = {"quick"} | ({"n"} if "split" in self.quick else set())  # another split has another n, or none
             return type(self).model_validate(self.model_dump(exclude=left_out, exclude_unset=True) | self.quick)
@@ -145,7 +145,7 @@ class PanelsSpec(WithBaseline):
 
 
 class StatisticsSpec(SpecTable):
-    """The sizes of data sets, beside those that the paper prints."""
+    """The sizes of data sets, alongside those in the paper."""
 
     kind: Literal["statistics"]
     title: str
@@ -157,19 +157,19 @@ class ValidationSpec(OnOneSplit):
 
     kind: Literal["validation"]
     positives_each: Count | None = None
-    """Thin the train part to this many positives a person."""
+    """Thin the train part to this many positives per person."""
     metrics: list[RankMetric] | None = None
-    """What is measured, if not what is usual for the data."""
+    """What is measured; by default the data set's own metrics."""
 
 
 class GameSpec(OnOneSplit):
-    """A look inside of the game of PURE, with the settings of each line."""
+    """A look inside the game of PURE, with the settings of each line."""
 
     kind: Literal["game"]
     points: Count
-    """Real and generated embeddings on a map, each."""
+    """Number of real and of generated embeddings on a map."""
     pairs: Count
-    """Of which scores are shown."""
+    """Number of pairs whose scores are shown."""
 
 
 class WorldSpec(SpecTable):
@@ -188,25 +188,25 @@ class ExposureSpec(WithBaseline):
     kind: Literal["exposure"]
     exposures: list[float]
     candidates: dict[str, list[Any]] = Field(min_length=1, max_length=1)
-    """One setting, and the values it is chosen from for each model and world."""
+    """One setting and the values from which it is chosen for each model and world."""
     world: WorldSpec
     test_users: Count
 
 
 class RelevanceSpec(Experiment):
-    """Estimated beside true relevance, on synthetic worlds."""
+    """Estimated and true relevance on synthetic worlds."""
 
     kind: Literal["relevance"]
     exposures: list[float]
     world: WorldSpec
     test_users: Count
     groups: Count
-    """Of pairs, by their true relevance."""
+    """Number of groups of pairs, by true relevance."""
     models: list[Line]
 
 
 class FoldingSpec(Experiment):
-    """Folded-in people beside people who were trained on."""
+    """Folded-in people compared with people in training."""
 
     kind: Literal["folding"]
     data: list[str]
@@ -216,7 +216,7 @@ class FoldingSpec(Experiment):
 
 
 class UpdatingSpec(Experiment):
-    """Updated models beside old and refitted ones."""
+    """Updated models compared with old and refitted ones."""
 
     kind: Literal["updating"]
     data: list[str]
@@ -225,7 +225,7 @@ class UpdatingSpec(Experiment):
 
 
 class SimilarSpec(SpecTable):
-    """Similar items, judged by what people who were held out like together."""
+    """Similar items, judged by what held-out people like together."""
 
     kind: Literal["similar"]
     title: str
@@ -233,11 +233,11 @@ class SimilarSpec(SpecTable):
     data: list[str]
     models: list[str]
     k: Count
-    """Similar items of each item."""
+    """Number of similar items per item."""
     held_out: Annotated[float, Field(gt=0, lt=0.5)]
-    """Share of people by whom the shrinkage is chosen, and of those by whom it is judged."""
+    """Share of people used to choose the shrinkage, and share used to judge it."""
     fans: Count
-    """Items that fewer of them like are not asked about."""
+    """Items liked by fewer of them are skipped."""
     shrinkages: list[Annotated[float, Field(ge=0)]]
 
 
@@ -248,15 +248,15 @@ class LogSpec(SpecTable):
     data: str | None = None
     """A name of the catalog or a file; its train part is used."""
     world: WorldSpec | None = None
-    """Or a synthetic log."""
+    """A synthetic log, instead of `data`."""
     people: Count | None = None
     """A random sample of this many people."""
     positives_each: Count | None = None
-    """Thin the log to this many positives a person."""
+    """Thin the log to this many positives per person."""
     held_out: Literal["ratio", "temporal"] = "ratio"
     """Validation rows: a random fifth, or the latest fifth."""
     seeds: Count = 5
-    """The most, where a fit takes long."""
+    """The maximum, where fits take long."""
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
@@ -266,16 +266,16 @@ class LogSpec(SpecTable):
 
 
 class LeaveOneOutSpec(Experiment):
-    """Whether settings that are chosen on other logs hold on the one that is left out."""
+    """Whether settings chosen on other logs hold on the one left out."""
 
     kind: Literal["leave_one_out"]
     data: list[LogSpec] = Field(min_length=2)
     models: dict[str, list[dict[str, Any]]]
-    """For each model, changes of its defaults. 'x0.5' is half of what the default is on the log at hand."""
+    """For each model, changes to its defaults. 'x0.5' is half of the default on the log at hand."""
 
 
 class KnownWorldSpec(WorldSpec):
-    """A world whose log is of a given length and bias."""
+    """A world whose log has a given length and bias."""
 
     exposure: float
     interactions: Count
@@ -284,7 +284,7 @@ class KnownWorldSpec(WorldSpec):
 
 
 class PriorSpec(SpecTable):
-    """Estimates of the class prior where it is known."""
+    """Estimates of the class prior in worlds where it is known."""
 
     kind: Literal["prior"]
     title: str
@@ -330,7 +330,7 @@ def read_experiment(path: Path) -> AnyExperiment:
 
 
 def _in_words(error: ValidationError, kind: type[SpecTable]) -> str:
-    # A misspelt key is reported before the missing one that it stands for.
+    # Report a misspelt key before the missing one that it was meant to be.
     first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
     if first["type"] != "extra_forbidden":
         return first_problem(error)

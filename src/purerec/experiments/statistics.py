@@ -1,4 +1,4 @@
-"""Table 1: the sizes of the data sets, beside those that the paper prints."""
+"""Table 1: the sizes of the data sets, alongside those in the paper."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """How good an update is: the old model, the updated one and a full refit, evaluated on later data.
 
     log in time:   [ fitted on | new | test ]
-    old            fitted on the first part; people and items that came later have no row: popularity, and last
+    old            fitted on the first part; new people get popular items, and new items rank last
     updated        the same model, after `update` with the new part
     refitted       fitted from scratch on both
 
-The three rank the same items for the same people: all items of the first two parts, without what a person had there.
-People and items that first occur in the test part are left out, since no model of the three can know them.
+All three rank the same items for the same people: all items of the first two parts, except what a person had there.
+People and items that first occur in the test part are left out, since none of the three can know them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WAYS = ("old", "updated", "refitted")
 
 @dataclass(frozen=True, eq=False)
 class Times:
-    """A log in three parts of time, each with the ids that occur in it."""
+    """A log in three consecutive parts, each with the ids that occur in it."""
 
     first: Interactions
     new: Interactions
@@ -46,7 +46,7 @@ class Times:
 
 
 def cut(data: Interactions, shares: Sequence[float]) -> Times:
-    """Rows up to the first share of the log in time, from there to the second, and to the third."""
+    """Cut a log by time: rows up to the first share, from there to the second, and from there to the third."""
     if data.timestamp is None:
         raise DataError(f"'{data.name}' has no times, so that nothing is new in it; choose data with a time column")
     ordered = np.sort(data.timestamp)
@@ -59,13 +59,13 @@ def cut(data: Interactions, shares: Sequence[float]) -> Times:
 
 
 class Outgrown:
-    """A model of fewer people and items than are to be ranked, as a scorer of all."""
+    """A model that knows only some of the people and items, as a scorer of all."""
 
     def __init__(self, model: Recommender, n_items: int) -> None:
         self.model, self.n_items, self.name = model, n_items, model.name
 
     def score(self, user_idx: Any, /) -> F32:
-        """(len(user_idx), n_items): people it does not know get popularity, items that it does not know are last."""
+        """(len(user_idx), n_items): unknown people get popularity, and unknown items rank last."""
         users: I64 = np.asarray(user_idx)
         old_items = len(self.model.items)
         found = np.tile(self.model.popularity(), (len(users), 1))
@@ -81,7 +81,7 @@ class Outgrown:
 
 
 def later(times: Times, united: Interactions) -> Split:
-    """All that is known, and of the test part what can be found: pairs of known people and items that are new."""
+    """Everything known, and the part of the test that can be found: new pairs of known people and items."""
     test = times.test
     n_users, n_items = united.shape
     _, user_at = append(united.users, test.users)
@@ -104,7 +104,7 @@ def compare_ways(
     update: Mapping[str, Any] | None = None,
     ways: Sequence[str] = WAYS,
 ) -> dict[str, tuple[Evaluation, float]]:
-    """Each way's evaluation, and the seconds it took to learn."""
+    """The evaluation of each way, and the seconds it took to train."""
     model = make_model(name, **settings)
     seconds = _timed(lambda: model.fit(times.first, seed=seed))
     united = unite(model, times.new).united
@@ -134,7 +134,7 @@ def updating_quality(spec: UpdatingSpec, seeds: int, tell: Callable[[str], None]
     metric, rows = spec.metric, []
     for name in spec.data:
         times = cut(catalog.load(name), spec.shares)
-        compare_ways(times, "itempop", {}, seed=0)  # compiles what is compiled, outside of the clock
+        compare_ways(times, "itempop", {}, seed=0)  # compiles the kernels before the clock starts
         for line in spec.models:
             model, settings = line.model_name, line.settings
             make_model(model, **settings | {"epochs": 1}).fit(times.new, seed=0)
@@ -158,7 +158,7 @@ def _sizes(times: Times, run: Mapping[str, tuple[Evaluation, float]]) -> dict[st
 
 
 def _summary(runs: Sequence[Mapping[str, tuple[Evaluation, float]]], times: Times) -> dict[str, dict[str, Any]]:
-    """Means over seeds: for all people, for those who were there and for those who are new."""
+    """Means over seeds: for all people, for known ones and for new ones."""
     ways = {}
     for way in runs[0]:
         found = [run[way][0] for run in runs]

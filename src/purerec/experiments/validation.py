@@ -1,4 +1,4 @@
-"""Models on random validation splits of a train part: what default settings were chosen and checked by."""
+"""Models on random validation splits of a train part, as used to choose and check the defaults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from purerec.rng import named_rng
 def on_validation_splits(
     spec: ValidationSpec, parts: Split, seeds: int, store: CellStore | None = None, watch: Watch = unwatched
 ) -> dict[str, Any]:
-    """Every model on the same validation splits; the test part is not looked at."""
+    """Every model on the same validation splits; the test part is never used."""
     plans = [plan_of(line, spec) for line in spec.models]
     log = replace(parts.full_train, name=f"{spec.data} train")
     if spec.positives_each is not None:
@@ -35,7 +35,7 @@ def on_validation_splits(
     found = {name: [results[cell].evaluation.metrics for cell in runs] for name, runs in cells.items()}
     rows = {}
     for name, runs in found.items():
-        # The gain of a split: the mean over metrics of the ratio to the baseline on the same split and seed.
+        # The gain on a split: the mean over metrics of the ratio to the baseline on the same split and seed.
         gains = [
             float(np.mean([run[metric] / other[metric] for metric in run])) - 1
             for run, other in zip(runs, found[spec.baseline], strict=True)

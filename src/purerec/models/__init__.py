@@ -1,6 +1,6 @@
 """The eighteen methods, one file each, by name in `registry`.
 
-    contract/    what every model is: fitting, storing, answering, explaining, updating, folding in
-    families/    what several methods share
+    contract/    what all models do: fitting, storing, answering, explaining, updating, folding in
+    families/    code that several methods share
 
 May import everything above it: errors to engines."""

@@ -1,15 +1,15 @@
-"""BPR: matrix factorisation that puts a user's positives before the rest.
+"""BPR: matrix factorisation that ranks a user's positives above the rest.
 
 Rendle, Freudenthaler, Gantner, Schmidt-Thieme (2009), BPR: Bayesian Personalized Ranking from Implicit Feedback.
 
     min  sum over (u, i, j) of  softplus(-(s_ui - s_uj)) + reg/2 (|e_u|^2 + |q_i|^2 + |q_j|^2),   s_ui = e_u.q_i + b_i
 
-Each epoch goes once through the positives in a new random order (SGD user by user, the natural order of the data,
-converges badly: the authors say so) and draws a negative j for each. Adapted: an item bias; the negative can be
-the best of several candidates (Zhang et al. 2013, dynamic negative sampling) or a random one of them by softmax,
-as section 4.2 of the PURE paper has it. An epoch costs n_p steps on 3 d numbers, and `candidates` scores more for
-each with dynamic negatives. Use it when ranking is all that counts and the data are large: it is the cheapest
-model here, and the scores are not probabilities.
+Each epoch visits the positives once, in a new random order (SGD user by user, the natural order of the data,
+converges poorly, as the authors note), and draws a negative j for each. Adapted: an item bias; the negative can be
+the best of several candidates (Zhang et al. 2013, dynamic negative sampling) or one of them at random by softmax, as
+in section 4.2 of the PURE paper. An epoch costs n_p steps on 3 d numbers, plus `candidates` scores each with dynamic
+negatives. Use it when only the ranking matters and the data are large: it is the cheapest model here, and its scores
+are not probabilities.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class BPRConfig(FactorConfig):
     """Settings of BPR."""
 
     negatives: Negatives = "dns"
-    """uniform: a random unobserved item of the user, as Rendle et al. have it; dns: of `candidates` such items the
-    one with the highest score; drns: one of them at random, in proportion to exp(score)."""
+    """uniform: a random unobserved item of the user, as in Rendle et al.; dns: the highest-scoring of `candidates`
+    such items; drns: one of them at random, in proportion to exp(score)."""
     candidates: int = Field(default=10, ge=1, le=1000)
     """Items that dns and drns choose from."""
 

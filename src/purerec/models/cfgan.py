@@ -7,17 +7,17 @@ Networks.
     min_G  mean_u  softplus(-d(G(r_u) * (r_u + k_u) | r_u)) + alpha * sum_{j in z_u} G(r_u)_j^2
 
 r_u is a user's 0/1 vector over items, G(r_u) a vector of probabilities from a network with one hidden layer. If
-only purchases were compared, the answer 1 everywhere would be perfect, so some unobserved items, drawn again for
-each step, are pulled to zero by a penalty (ZR: z_u, zero reconstruction), or shown to the discriminator, whose real
-vectors have zeros there (PM: k_u, partial masking), or both (ZP). Item-based, the same on the columns: an item's
-vector over users. Adapted: the non-saturating loss for G (the paper has log(1 - D)); tanh units; G starts at the
-popularity of items, without which it often collapses to zero at once; and the score is the network's output before
-the sigmoid, which ranks the same and is a dot product of its last layer.
+only purchases were compared, answering 1 everywhere would be perfect, so some unobserved items, redrawn at each step,
+are pulled to zero by a penalty (ZR: z_u, zero reconstruction), shown to the discriminator, whose real vectors have
+zeros there (PM: k_u, partial masking), or both (ZP). The item-based form does the same on columns: an item's vector
+over users. Adapted: the non-saturating loss for G (the paper has log(1 - D)); tanh units; G starts at the popularity
+of items, without which it often collapses to zero at once; and the score is the network's output before the sigmoid,
+which ranks the same and is a dot product of its last layer.
 
 A pass of the generator costs 6 n_vectors c hidden operations, one of the discriminator a third of that; c is the
-number of columns that a step looks at: those of its vectors, and `sampled_columns` others, which stand for all the
-rest. Use it on dense data, where it is the strongest of the adversarial rivals; with a dozen items per user it
-memorises them unless `hidden` is small. Needs torch (extra `torch`).
+number of columns used by a step: those of its vectors, and `sampled_columns` others, which stand for all the rest.
+Use it on dense data, where it is the strongest of the adversarial rivals; with a dozen items per user it memorises
+them unless `hidden` is small. Needs torch (extra `torch`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CFGANConfig(EpochConfig):
     """Settings of CFGAN."""
 
     variant: Literal["zr", "pm", "zp"] = "zr"
-    """How unobserved items come in: zr: pulled to zero; pm: shown to the discriminator; zp: both."""
+    """How unobserved items are used. zr: pulled to zero; pm: shown to the discriminator; zp: both."""
     based: Literal["item", "user"] = "user"
     """Whose vectors are generated: items' vectors over users, or users' vectors over items."""
     hidden: int = Field(default=256, ge=1, le=4096)
@@ -56,11 +56,11 @@ class CFGANConfig(EpochConfig):
     discriminator_hidden: int = Field(default=64, ge=1, le=4096)
     """Units of the discriminator's hidden layer."""
     zero_reconstruction: float = Field(default=0.3, gt=0, le=1)
-    """Of zr and zp: share of the unobserved items that a step pulls to zero."""
+    """For zr and zp: share of the unobserved items that a step pulls to zero."""
     zero_weight: float = Field(default=0.07, ge=0, le=1e4)
-    """Of zr and zp: alpha, the weight of that pull against fooling the discriminator."""
+    """For zr and zp: alpha, the weight of that pull relative to fooling the discriminator."""
     partial_masking: float = Field(default=0.1, gt=0, le=1)
-    """Of pm and zp: share of the unobserved items that a step shows to the discriminator."""
+    """For pm and zp: share of the unobserved items that a step shows to the discriminator."""
     epochs: int = Field(default=50, ge=0, le=100_000)
     """Rounds of discriminator and generator passes."""
     discriminator_passes: int = Field(default=1, ge=0, le=100)
@@ -68,17 +68,17 @@ class CFGANConfig(EpochConfig):
     generator_passes: int = Field(default=1, ge=0, le=100)
     """Passes of the generator in an epoch."""
     sampled_columns: int = Field(default=2048, ge=1, le=1_000_000)
-    """Of the columns that no vector of a step has, at most this many are looked at; if there are more, each stands
-    for several, and a step costs no more, however large the catalogue."""
+    """At most this many of the columns in which all vectors of a step are zero are used; if there are more, each
+    stands for several, so that the cost of a step does not grow with the catalogue."""
     batch_size: int = Field(default=128, ge=1, le=100_000)
-    """Vectors per step; a fifth of all at most, so that small data are not done with in a few steps."""
+    """Vectors per step; at most a fifth of all, so that an epoch on small data has several steps."""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
-    """Of the generator's Adam, at the start."""
+    """Initial learning rate of the generator's Adam."""
     discriminator_rate: float = Field(default=6e-4, gt=0, le=1)
-    """Of the discriminator's Adam, at the start."""
+    """Initial learning rate of the discriminator's Adam."""
     schedule: RateSchedule = "cosine"
-    """cosine: both rates fall to zero over the epochs; steps: a fifth after two thirds of the epochs, a twenty-fifth
-    after eight ninths."""
+    """cosine: both rates fall to zero over the epochs; steps: to a fifth after two thirds of the epochs, to a
+    twenty-fifth after eight ninths."""
     regularization: float = Field(default=3e-5, ge=0, le=100)
     """L2 on the weights of both networks."""
 
@@ -131,7 +131,7 @@ class CFGAN(EpochModel):
         )
 
     def _layout(self) -> Layout:
-        # A vector of the user-based form is a user's, with an entry for each item; of the item-based, the reverse.
+        # In the user-based form a vector is a user's, with an entry for each item; in the item-based, the reverse.
         rows, columns = ("users", "items") if self.config.based == "user" else ("items", "users")
         return {
             "in_weight": Part((columns, "hidden")),
@@ -147,7 +147,7 @@ class CFGAN(EpochModel):
         n = self._params
         if self.config.based == "user":
             return Factors(n["hidden"], n["out_weight"], n["out_bias"])
-        return Factors(n["out_weight"], n["hidden"])  # the bias is the user's, and ranks nothing
+        return Factors(n["out_weight"], n["hidden"])  # the bias is the user's and does not affect the ranking
 
     def _score(self, user_idx: I64) -> F32:
         n = self._params
@@ -158,8 +158,8 @@ class CFGAN(EpochModel):
         return scores
 
     def _folding(self) -> Folding:
-        """User-based: the generator on the history. Item-based, where the output has no unit for a new person: the
-        weights of such a unit, fitted to the history over the items' hidden layer."""
+        """User-based: run the generator on the history. Item-based, where a new person has no output unit: fit the
+        weights of such a unit to the history, over the items' hidden layer."""
         n = self._params
         if self.config.based == "user":
             return NetworkFolding(n["in_weight"], n["in_bias"])
@@ -183,7 +183,7 @@ class NetworkFolding:
 
 
 class CFGANGame:
-    """The two networks of one fit, as `training` wants them."""
+    """The two networks of one fit, as `training` expects them."""
 
     def __init__(self, model: CFGAN, positives: Csr, seed: int) -> None:
         from purerec.engines.cfgan import CFGANEngine

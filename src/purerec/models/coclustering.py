@@ -1,18 +1,18 @@
-"""Co-clustering: people and items in a few groups each, and the averages of the groups.
+"""Co-clustering: sorts people and items into a few groups each and predicts by group averages.
 
 George, Merugu (2005), A Scalable Collaborative Filtering Framework Based on Co-Clustering.
 
     r(u, i) = A[g, h] + (mean of u - U[g]) + (mean of i - I[h]),   g the cluster of u, h the cluster of i
     min over clusters  sum of (r_ui - r(u, i))^2
 
-A, U and I are the averages of a co-cluster, a user cluster and an item cluster. In turns, each user and each item
-goes to the cluster in which its pairs are predicted best. For implicit feedback a positive is 1 with weight 1, and
-an unlabeled pair is 0 with weight unlabeled_ratio n_u / (n_items - n_u), which is how often it would be drawn: the
-expectation over all draws, exactly, and without drawing any. The result depends on the random start, so the best of
-several `restarts` (by the objective) is kept; an empty cluster takes in the row that is predicted worst. An epoch
-counts through the positives a few times: with E[u, h] and N[u, h], the sum of errors and the weight of u's pairs in
-item cluster h, the error of u in each cluster g is a product of small matrices. Use it to look at groups, or where
-memory is short: it keeps two numbers per user and item.
+A, U and I are the averages of a co-cluster, a user cluster and an item cluster. Users, then items, move to the
+cluster in which their pairs are predicted best. For implicit feedback a positive is 1 with weight 1, and an unlabeled
+pair is 0 with weight unlabeled_ratio n_u / (n_items - n_u), which is how often it would be drawn: the exact
+expectation over all draws, without drawing any. The result depends on the random start, so the best of several
+`restarts` (by the objective) is kept; an empty cluster receives the row that is predicted worst. An epoch passes over
+the positives a few times: with E[u, h] and N[u, h], the sum of errors and the weight of u's pairs in item cluster h,
+the error of u in each cluster g is a product of small matrices. Use it to study groups, or where memory is scarce: it
+keeps two numbers per user and item.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class CoClusteringConfig(RatingConfig):
     for_ratings: ClassVar[dict[str, Any]] = {"user_clusters": 3, "item_clusters": 3}
 
     user_clusters: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Groups of people (3 for ratings). None: one for every 100, but 2 to 20."""
+    """Groups of people (3 for ratings). None: one per 100 people, within 2 to 20."""
     item_clusters: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Groups of items (3 for ratings). None: one for every 50, but 2 to 60."""
+    """Groups of items (3 for ratings). None: one per 50 items, within 2 to 60."""
     unlabeled_ratio: float = Field(default=16.0, gt=0, le=1000)
-    """Weight of all unlabeled pairs of a user together, for each positive of theirs (binary only)."""
+    """Total weight of a user's unlabeled pairs, per positive of theirs (binary only)."""
     epochs: int = Field(default=20, ge=0, le=10_000)
-    """Rounds of moving users, then items, to better clusters; fewer, if nothing moves any more."""
+    """Rounds of moving users, then items, to better clusters; ends early once nothing moves."""
     restarts: int = Field(default=5, ge=1, le=1000)
-    """Random starts, of which the one with the least squared error is kept."""
+    """Random starts; the one with the least squared error is kept."""
 
     search_space: ClassVar[SearchSpace] = {
         "user_clusters": Ints(2, 60, start=lambda positives: usual_clusters(positives.shape)[0]),
@@ -118,7 +118,7 @@ class CoClustering(RatingModel):
         }
 
     def factors(self) -> Factors | None:
-        # A user vector that is 1 at the user's cluster picks the row of the co-cluster averages.
+        # A user vector that is 1 at the user's cluster selects the row of co-cluster averages.
         block = self._params["block"]
         member = np.eye(len(block), dtype=np.float32)[self._params["user_cluster"]]
         items = np.ascontiguousarray(block.T[self._params["item_cluster"]])
@@ -139,19 +139,19 @@ class CoClustering(RatingModel):
         return ClusterFolding(self)
 
     def _best_cluster(self, item_idx: I32) -> int:
-        """The cluster in which the person's items, and their expected draw of others, are predicted best."""
+        """The cluster in which the person's items, and the others in expectation, are predicted best."""
         p, n = self._params, len(self._params["item_cluster"])
         weight, value = np.zeros(n), np.zeros(n)
         if self.config.target == "binary":
             weight[:] = unlabeled_weight(len(item_idx), n, self.config.unlabeled_ratio)
         weight[item_idx], value[item_idx] = 1, self._scale[2]
         rows = p["block"][:, p["item_cluster"]] + p["item_offset"]
-        if self.config.target == "binary":  # what they rate on average is not known from what they like
+        if self.config.target == "binary":  # what they like does not tell their average rating
             rows = rows + ((weight @ value) / weight.sum() - p["user_average"])[:, None]
         return int(np.argmin((rows - value) ** 2 @ weight))
 
     def _item_weights(self, item_idx: int) -> F32 | None:
-        """Items of one cluster cannot be told apart by it: who liked them says more."""
+        """Clusters cannot tell their own items apart: who liked an item says more."""
         return common_fans(self, item_idx)
 
     def _layout(self) -> Layout:
@@ -176,7 +176,7 @@ class CoClustering(RatingModel):
 
 
 class ClusterFolding:
-    """A person's vector is 1 at their cluster, of which no single item of theirs has a part."""
+    """A person's vector is 1 at their cluster, which cannot be attributed to single items."""
 
     def __init__(self, model: CoClustering) -> None:
         self._model = model
@@ -193,14 +193,14 @@ class ClusterFolding:
 class ClusteringProblem:
     """Targets of all pairs with their weights, and how well clusters predict them.
 
-    A known pair weighs 1; any other is 0 and has the weight of its user. Sums over all pairs are sums over the
-    background, as if none were known, plus what the known ones change: nothing as large as users x items is made.
+    A known pair has weight 1; any other has target 0 and its user's weight. Sums over all pairs are sums over the
+    background, as if none were known, plus what the known ones change: no users x items array is ever built.
     """
 
     def __init__(self, known: Targets, weight: F64, shape: tuple[int, int], clusters: tuple[int, int]) -> None:
         self.user, self.item, self.value = known.user_idx, known.item_idx, known.value.astype(np.float64)
         self.shape, self.clusters, self.weight = shape, clusters, weight
-        self.more = 1 - weight[self.user]  # what a known pair weighs more than one that is not
+        self.more = 1 - weight[self.user]  # how much more a known pair weighs than an unknown one
         of_user = _sums(self.user, self.more, shape[0]) + weight * shape[1]
         of_item = _sums(self.item, self.more, shape[1]) + weight.sum()
         self.mean = float(self.value.sum() / of_user.sum())
@@ -210,7 +210,7 @@ class ClusteringProblem:
         self.back = -self.user_mean[self.user] - self.item_mean[self.item]
 
     def descend(self, epochs: int, rng: np.random.Generator) -> tuple[float, I32, I32]:
-        """Squared error, user clusters and item clusters: the best on the way down from a random start."""
+        """Squared error, user clusters and item clusters: the best found in a descent from a random start."""
         user, item = (
             rng.integers(0, k, size=n, dtype=np.int32) for k, n in zip(self.clusters, self.shape, strict=True)
         )
@@ -229,7 +229,7 @@ class ClusteringProblem:
         return best
 
     def averages(self, user: I32, item: I32) -> Averages:
-        """A, U and I; an empty cluster or co-cluster has the mean of all pairs."""
+        """A, U and I; an empty cluster or co-cluster gets the mean of all pairs."""
         total = np.zeros(self.clusters)
         count = np.outer(_sums(user, self.weight, self.clusters[0]), _sums(item, None, self.clusters[1]))
         add_blocks(self.user, self.item, self.value, self.more, user, item, total, count)
@@ -271,8 +271,8 @@ class ClusteringProblem:
     ) -> I32:
         """The cluster g of each row with the least sum over its pairs of (error - cell[g, h])^2.
 
-        h is the cluster at the other side, and the error is value + back + offset[h]. `total` and `count`
-        (n_rows, n_others) come with the sums of the errors and of the weights of the background.
+        h is the cluster on the other side, and the error is value + back + offset[h]. `total` and `count` (n_rows,
+        n_others) start as the background's sums of errors and of weights.
         """
         add_rows(row, other, self.value, self.more, self.back, cluster_of, offset, total, count)
         # The sum of squared errors itself is the same for all g.
@@ -297,7 +297,7 @@ def _ratio(total: F64, count: F64, otherwise: float) -> F64:
 
 
 def _fill_empty(cluster: I32, error: F64, n_clusters: int) -> None:
-    """Each empty cluster takes in the row with the largest error, from clusters that have others."""
+    """Move to each empty cluster the row with the largest error among clusters of more than one row."""
     size = np.bincount(cluster, minlength=n_clusters)
     for empty in np.flatnonzero(size == 0):
         worst = int(np.argmax(np.where(size[cluster] > 1, error, -np.inf)))
@@ -333,7 +333,7 @@ def add_rows(
 def known_errors(
     user: I32, item: I32, value: F64, more: F64, back: F64, user_cluster: I32, item_cluster: I32, cell: F64
 ) -> Scalar:
-    """Squared errors of the known pairs, minus what these pairs are in the background."""
+    """Squared errors of the known pairs, minus what these pairs contribute to the background."""
     found = 0.0
     for n in range(value.size):
         b = back[n] - cell[user_cluster[user[n]], item_cluster[item[n]]]

@@ -5,12 +5,12 @@ Steck (2019), Embarrassingly Shallow Autoencoders for Sparse Data.
     min_B  |X - X B|^2 + regularization |B|^2   with diag(B) = 0,   X (n_users, n_items) of zeros and ones
     B = I - P diag(1 / diag(P)),   P = (X'X + regularization I)^-1,   score(u, i) = sum of B[j, i] over u's items j
 
-Made for implicit feedback: nothing is adapted. Nothing is random, and no user is fitted, so that a person who was not
-in training is answered like any other. The cost is that of one inverse, about n_items^3 operations and 4 n_items^2
-bytes (ML-1M: 55 MB), whatever the number of users. With `neighbors`, the default for large catalogues, an item may
-have weights from a limited number of others, which takes a small system for each item instead: see
-`purerec.engines.closed_form`. On Gowalla (40,981 items, 0.6 million positives) the inverse took 7 GB and 19 minutes
-of processor time, and 200 neighbours take 0.2 GB and 10 seconds.
+Made for implicit feedback: nothing is adapted. Nothing is random, and no user is fitted, so a person who was not in
+training is treated like any other. The cost is that of one inverse, about n_items^3 operations and 4 n_items^2 bytes
+(ML-1M: 55 MB), whatever the number of users. With `neighbors`, the default for large catalogues, an item has weights
+from a limited number of others only, which takes a small system per item instead: see `purerec.engines.closed_form`.
+On Gowalla (40,981 items, 0.6 million positives) the inverse took 7 GB and 19 minutes of processor time, and 200
+neighbours take 0.2 GB and 10 seconds.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from purerec.training.run import Run
 from purerec.types import F32, I32, I64, State
 
 _MOST_DENSE = 12_000
-"""Items up to which all have weights: half a gigabyte, half a minute of processor time. Fewer neighbours are a loss
-where all are affordable: on validation data of ML-1M 200 of 3,706 have .204 for .213 in NDCG@20."""
+"""Up to this many items, all have weights: half a gigabyte, half a minute of processor time. Where all are
+affordable, fewer neighbours cost accuracy: on validation data of ML-1M, 200 of 3,706 give an NDCG@20 of .204 instead
+of .213."""
 _NEIGHBORS = 200
 
 
@@ -44,14 +45,14 @@ class EASEConfig(Config):
     regularization: float = Field(default=500.0, gt=0, le=1e9)
     """L2 on the weights between items; it acts like this many more users who like one item each."""
     neighbors: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    """Items that an item may have a weight from: those that were liked together with it most. None: all, and in
-    catalogues of more than 12,000 items 200."""
+    """Items that an item may have weights from: those most often liked together with it. None: all, or 200 in
+    catalogues of more than 12,000 items."""
     user_power: float = Field(default=0.0, ge=0, le=1)
-    """A person with n positives counts n^-user_power in X: above 0, those who like everything count less."""
+    """A person with n positives counts n^-user_power in X: above 0, people who like everything count less."""
     item_power: float = Field(default=0.0, ge=0, le=1)
-    """An item with n positives counts n^-item_power in X: above 0, L2 weighs on popular items more."""
+    """An item with n positives counts n^-item_power in X: above 0, the L2 penalty is heavier for popular items."""
     memory_mb: float = Field(default=8192.0, gt=0)
-    """The most that a fit may take; what needs more is refused."""
+    """The most memory that a fit may take; one that needs more is refused."""
 
     search_space: ClassVar[SearchSpace] = {
         "regularization": Floats(10, 1e4),

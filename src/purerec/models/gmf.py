@@ -4,7 +4,7 @@ He, Liao, Zhang, Nie, Hu, Chua (2017), Neural Collaborative Filtering.
 
     min  prior * mean_P softplus(-phi(u, i)) + (1 - prior) * mean_U softplus(phi(u, i)),   phi = (e_u * e_i).r + bias
 
-The log loss with C sampled negatives per positive is the case prior = 1 / (1 + C). An epoch costs (1 + C) n_p
+With prior = 1 / (1 + C) this is the log loss with C sampled negatives per positive. An epoch costs (1 + C) n_p
 steps on d numbers. It is the baseline that shows what the PU risk changes: everything else is shared with PU-GMF.
 """
 
@@ -22,7 +22,7 @@ class GMFConfig(DiscriminatorConfig):
 
     prior: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Weight of the positives in the risk: 1 / (1 + C) gives the plain log loss of the pairs drawn. None: the share
-    of positives among all pairs, with which it is on average the log loss of all pairs."""
+    of positives among all pairs, which gives the log loss of all pairs in expectation."""
 
 
 class GMF(DiscriminatorModel):

@@ -7,16 +7,16 @@ Adversarial Nets.
     D(u, v) = sigmoid(d_u.d_v + b_v)
     G(v|u) = product over the path from u to v of softmaxes of g(next).g(node), and of the step back from v
 
-Graph softmax: probabilities follow the BFS tree of u, so that near items are likely ones, and a walk costs only the
-nodes on its way. Adapted: the graph is bipartite, walks end at items, and trees are cut at depth 3 (items of people
-who share an item with the user). Trees are not built but sampled along the walk, `branching` children to a node
-(see `engines.graphgan_kernels`): the paper's authors keep the tree of every vertex, n_users trees with all edges,
-which is why PURE's authors could not finish it on Yelp. The discriminator has an item bias, both sides are
-pre-trained as BPR, the reward has a baseline, and the generator ranks.
+Graph softmax: probabilities follow the BFS tree of u, so that nearby items are likely, and a walk costs only the
+nodes on its path. Adapted: the graph is bipartite, walks end at items, and trees are cut at depth 3 (items of people
+who share an item with the user). Trees are not built but sampled along the walk, `branching` children per node (see
+`engines.graphgan_kernels`): the paper's authors keep the tree of every vertex, n_users trees with all edges, which is
+why PURE's authors could not finish it on Yelp. The discriminator has an item bias, both sides are pre-trained as BPR,
+the reward has a baseline, and the generator ranks.
 
 An epoch of the game costs n_p (discriminator) + n_users * walks (generator) walks of about 3 (branching + 1) d
-numbers each, whatever the graph. Use it to study walks as negatives; as a recommender BPR does as well in less
-time, and a long game at a high rate undoes its pre-training: give validation data and patience.
+numbers each, whatever the graph. Use it to study walks as negatives; as a recommender, BPR does as well in less time,
+and a long game at a high rate undoes the pre-training: set validation data and patience.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class GraphGANConfig(PolicyConfig):
     generator_rate: float = Field(default=0.005, gt=0, le=10)
     """Step size of the generator in the game."""
     branching: int = Field(default=10, ge=1, le=1000)
-    """Children of a node of the tree, at most; of more neighbours a random few are taken, others in each walk."""
+    """At most this many children per tree node; of more neighbours, each walk takes a different random few."""
     walks: int = Field(default=20, ge=2, le=10_000)
-    """Walks for a step of the generator, for each user."""
+    """Walks per user for a step of the generator."""
 
     search_space: ClassVar[SearchSpace] = {
         **PolicyConfig.search_space,

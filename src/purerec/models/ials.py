@@ -7,7 +7,7 @@ Zhang, Koren (2022), Revisiting the Performance of iALS on Item Recommendation B
          + regularization (sum_u (n_u + alpha n_items)^nu |p_u|^2 + sum_i (n_i + alpha n_users)^nu |q_i|^2)
 
 Made for implicit feedback: every unobserved pair counts as a zero of weight alpha, and none has to be sampled, since
-sum_i q_i q_i' is the same for all users. nu scales the penalty with how often a row occurs, as it would be in SGD.
+sum_i q_i q_i' is the same for all users. nu scales the penalty with how often a row occurs, as SGD would.
 An epoch solves a dim x dim system for each user and item by Cholesky: n_p dim^2 + (n_users + n_items) dim^3 / 3
 operations. Use it as a strong quick start: ten epochs suffice.
 
@@ -39,23 +39,23 @@ from purerec.training.history import Measures, mean_norms
 from purerec.types import F32, I64, State
 
 _DENSITIES = 32
-"""What all unobserved pairs weigh by default, where the positives weigh 1."""
+"""The default total weight of all unobserved pairs, relative to that of the positives."""
 
 
 class IALSConfig(EpochConfig):
     """Settings of iALS."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the vectors. None: 10, 32 or 64 by the number of users (up to 200, 2,000, more)."""
+    """Width of the vectors. None: 10, 32 or 64, for up to 200, up to 2,000 or more users."""
     alpha: Annotated[float, Field(gt=0, le=1e3)] | None = None
-    """Weight of an unobserved pair, where a positive has 1. None: 32 times the density, so that all of them together
-    weigh this many times the positives."""
+    """Weight of an unobserved pair relative to a positive. None: 32 times the density, so that together they weigh 32
+    times as much as the positives."""
     regularization: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """L2 on the vectors, before it is scaled by nu. None: 0.055 / sqrt(positives per user)."""
     nu: float = Field(default=1.0, ge=0, le=2)
     """How the penalty grows with the (weighted) number of pairs of a row. 0: the same for all; 1: as in SGD."""
     init_std: float = Field(default=0.1, gt=0, le=10)
-    """Deviation of the random start, divided by the root of the width."""
+    """Standard deviation of the initial vectors, before division by the square root of the width."""
     epochs: int = Field(default=15, ge=0, le=100_000)
     """Rounds of solving for all users, then for all items."""
 
@@ -69,7 +69,7 @@ class IALSConfig(EpochConfig):
 
 
 def _usual_dim(n_users: int) -> int:
-    """Twice what the others have: exact steps make use of it, and they are quick."""
+    """Twice the width of the other models: exact steps benefit from it, and they are fast."""
     return 2 * usual_dim(n_users)
 
 
@@ -111,7 +111,7 @@ class IALS(EpochModel):
 
 
 class Alternation:
-    """One fit of iALS, as `training` wants it. Vectors are padded with zeros to whole vectors of the processor."""
+    """One fit of iALS, as `training` expects it. Vectors are padded with zeros to full SIMD vectors."""
 
     def __init__(self, config: IALSConfig, positives: Csr, rng: np.random.Generator) -> None:
         n_users, n_items = positives.shape

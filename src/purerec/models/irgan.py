@@ -7,16 +7,16 @@ Discriminative Information Retrieval Models.
     p_g(i|u) = softmax over i of g(u, i) / temperature
     D = sigmoid(d(u, i)) (pointwise) or sigmoid(d(u, i) - d(u, j)) (pairwise)
 
-d and g are factors with an item bias. The generator cannot be differentiated through its draws, so it climbs the
+d and g are factors with an item bias. The generator cannot be differentiated through its draws, so it follows the
 policy gradient of the reward 2 D - 1, with importance sampling (a share of the samples are the user's positives,
 which the softmax alone would hardly ever draw) and a baseline, the mean reward. Before the game the generator is
-pre-trained as BPR with dynamic negatives; the discriminator starts at random, or there, too. Adapted: importance
-weights are normalised, so that the gradient touches only the items sampled (see `engines.irgan`).
+pre-trained as BPR with dynamic negatives; the discriminator starts at random or from the same point. Adapted:
+importance weights are normalised, so that the gradient touches only the items sampled (see `engines.irgan`).
 
 An epoch of the game costs (discriminator_passes + generator_passes) n_users softmaxes over all items, n_items d
-each; one of pre-training costs what BPR's does. Use it to see what an adversarial ranker does: its quality is that of
-the pre-training, to which no setting tried for the game added more than noise (see also Deshpande and Khapra
-2020). Give validation data and patience, and the best epoch is kept.
+each; an epoch of pre-training costs as much as one of BPR. Use it to study adversarial ranking: its quality is that
+of the pre-training, to which no setting tried for the game added more than noise (see also Deshpande and Khapra
+2020). With validation data and patience, the best epoch is kept.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class IRGANConfig(PolicyConfig):
     mode: Literal["pointwise", "pairwise"] = "pointwise"
     """Whether the discriminator looks at items one by one, or at a positive beside a generated item."""
     output: Literal["generator", "discriminator"] = "generator"
-    """Which of the two ranks in the end."""
+    """Which of the two produces the final ranking."""
     temperature: float = Field(default=2.0, gt=0, le=100)
-    """Of the generator's softmax; small: draws come from the top of its ranking."""
+    """Temperature of the generator's softmax; if small, draws come from the top of its ranking."""
     samples: int = Field(default=128, ge=2, le=100_000)
     """Draws for one step of the generator."""
     positive_share: float = Field(default=0.2, ge=0, lt=1)
-    """Of these draws, how many are the user's positives (corrected for by importance weights)."""
+    """Share of these draws that are the user's positives (corrected for by importance weights)."""
 
     search_space: ClassVar[SearchSpace] = {
         **PolicyConfig.search_space,

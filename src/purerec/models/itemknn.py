@@ -6,11 +6,11 @@ as in Bell and Koren (2007).
     s(i, j) = x_i.x_j / (|x_i|^(2a) |x_j|^(2 - 2a) + shrinkage),   a = asymmetry, the cosine at 1/2
     score(u, i) = sum of s(i, j) over u's items j among the `neighbors` most similar to i
 
-x_i is the column of item i in the matrix of positives, in which a person may count the less, the more they like. That
-is all there is for implicit feedback: with ratings one would divide by the sum of the similarities, which here would
-only reward items without neighbours. The cost is that of a sparse X'X, the sum over users of (number of positives)^2,
-in blocks of bounded memory; 8 bytes are kept for each of n_items * neighbors. Use it to explain: each recommendation
-comes from a few items that the person knows.
+x_i is the column of item i in the matrix of positives, in which people who like many items may count less. Implicit
+feedback needs nothing more: with ratings one would divide by the sum of the similarities, which here would only
+reward items without neighbours. The cost is that of a sparse X'X, the sum over users of (number of positives)^2, in
+blocks of bounded memory; 8 bytes are kept for each of n_items * neighbors. Use it where recommendations must be
+explained: each comes from a few items that the person knows.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from purerec.types import F32, I32, I64, State
 
 _BLOCK_MB = 16
 _LIKED_NEIGHBORS = 2.5
-"""Neighbours of an item that a person likes. On validation data of ML-100k, ML-1M (both also thinned to 12 and 25
-positives a person) and Yelp this is near the best; 100 for all is clearly worse on the sparse ones."""
+"""How many neighbours of an item a person likes on average. On validation data of ML-100k, ML-1M (both also thinned
+to 12 and 25 positives per person) and Yelp this is near the best; 100 neighbours for all are clearly worse on sparse
+data."""
 _MOST_NEIGHBORS = 1000
 
 
@@ -48,16 +49,16 @@ class ItemKNNConfig(Config):
     """Settings of ItemKNN."""
 
     neighbors: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Items whose similarity to an item is kept. None: enough that a person likes two or three of them on average,
-    1,000 at most: the sparser the data, the more."""
+    """Items whose similarity to an item is kept. None: enough for a person to like two or three of them on average,
+    at most 1,000: the sparser the data, the more."""
     shrinkage: float = Field(default=10.0, ge=0, le=1e6)
-    """Added to the product of the norms, in people: similarities that rest on fewer count little."""
+    """Added to the product of the norms, as a number of people: similarities based on fewer count little."""
     person_weight: Literal["equal", "idf"] = "idf"
-    """What a person counts in the similarity. idf: (log(n_items / their positives))^2, so that those who like
+    """The weight of a person in the similarity. idf: (log(n_items / their positives))^2, so that those who like
     everything count little; scaled to 1 on average."""
     asymmetry: float = Field(default=0.25, ge=0, le=1)
-    """a of |x_i|^(2a) |x_j|^(2-2a) in the place of the norms' product, i the item to score (Aiolli, 2013): .5 is the
-    cosine, less lets popular items through."""
+    """a of |x_i|^(2a) |x_j|^(2-2a), which replaces the product of the norms; i is the item to score (Aiolli, 2013).
+    0.5 is the cosine; lower values favour popular items."""
 
     search_space: ClassVar[SearchSpace] = {
         "neighbors": Ints(10, 1000, start=neighbors_for),

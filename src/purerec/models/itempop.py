@@ -2,8 +2,8 @@
 
 score(u, i) = number of users with a positive for i
 
-The baseline that a personalised model has to beat. Fitting counts once through the positives; there is nothing
-to tune. Use it for people of whom nothing is known.
+The baseline that a personalised model has to beat. Fitting counts the positives once; there is nothing to tune. Use
+it for people about whom nothing is known.
 """
 
 from __future__ import annotations

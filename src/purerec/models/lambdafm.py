@@ -6,8 +6,8 @@ Surrogates.
     min  sum over (u, i, j) of  w_ij softplus(-(s_ui - s_uj)) + reg/2 (|e_u|^2 + |q_i|^2 + |q_j|^2)
     s_ui = e_u.q_i + b_i
 
-A lambda, the change of NDCG if i and j changed places, would need the whole ranking at every step. The three
-samplers of the paper stand in for it, each by drawing or weighting the pairs that such a swap would hurt most:
+A lambda, the change in NDCG if i and j swapped places, would need the whole ranking at every step. The paper's three
+samplers approximate it by drawing or weighting the pairs for which such a swap would matter most:
 
     static     j by popularity: the item of popularity rank r in proportion to exp(-(r + 1) / (n_items rho))
     dynamic    j by score: of k = `candidates` uniform draws, the r-th best in proportion to exp(-(r + 1) / (k rho))
@@ -16,8 +16,8 @@ samplers of the paper stand in for it, each by drawing or weighting the pairs th
 
 Adapted: with users and items as the only features, the factorization machine is e_u.q_i + b_i (a user's bias
 cancels in every pair), so code and cost are those of BPR: n_p steps on 3 d numbers an epoch, `dynamic` adds
-`candidates` scores to each, and `rank` as many as it takes, more as the model gets better. Use it when the first
-few places count more than the rest.
+`candidates` scores to each, and `rank` as many as it takes, more as the model improves. Use it when the first few
+places matter more than the rest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LambdaFMConfig(FactorConfig):
     """Settings of LambdaFM."""
 
     regularization: Annotated[float, Field(ge=0, le=100)] | None = None
-    """L2 on the factors of a triple, at each step. None: seven tenths of BPR's."""
+    """L2 on the factors of a triple, at each step. None: 0.7 times that of BPR."""
 
     epochs: int = Field(default=60, ge=0, le=100_000)
     """Passes over the positives."""
@@ -56,11 +56,12 @@ class LambdaFMConfig(FactorConfig):
     """Where negatives come from: by popularity, by score among some candidates, or the first that violates the
     margin, weighted by the estimated rank of the positive."""
     rho: float = Field(default=0.5, gt=0, le=1000)
-    """Of `static` and `dynamic`: how far down the ranking negatives reach; small: only its top; large: uniform."""
+    """For `static` and `dynamic`: how far down the ranking negatives come from; small: only the top; large:
+    uniform."""
     candidates: int = Field(default=30, ge=1, le=1000)
-    """Of `dynamic`: items that are ranked for each negative; of `rank`: the most that are looked at."""
+    """For `dynamic`: items ranked for each negative; for `rank`: the most that are tried."""
     margin: float = Field(default=2.0, ge=0, le=100)
-    """Of `rank`: by how much a positive must be ahead of an item not to be compared with it."""
+    """For `rank`: an item that a positive outscores by more than this is not used as its negative."""
 
     search_space: ClassVar[SearchSpace] = {
         **FactorConfig.search_space,
@@ -87,7 +88,7 @@ class LambdaFM(FactorModel):
         return _usual_regularization(positives)
 
     def _hard_negatives(self) -> int:
-        """The best of five stands in for what `rank` and `dynamic` draw: on ML-100k it gives the vectors nearest to
+        """The best of five approximates what `rank` and `dynamic` draw: on ML-100k it gives the vectors closest to
         those of training."""
         return 1 if self.config.sampler == "static" else 5
 

@@ -1,16 +1,16 @@
-"""Mult-VAE: an autoencoder that says of each person which items their next ones are, as shares that add up to one.
+"""Mult-VAE: an autoencoder that predicts each person's next items, as probabilities that add up to one.
 
 Liang, Krishnan, Hoffman, Jebara (2018), Variational Autoencoders for Collaborative Filtering.
 
     min  mean_u  -sum_i x_ui log softmax(f(z_u))_i + beta KL(N(m_u, s_u^2) || N(0, 1)),   z_u = m_u + s_u * noise
     (m_u, log s_u^2) = B tanh(A x_u / |x_u| + a) + b,   f(z) = W tanh(C z + c) + w
 
-Made for implicit feedback. Items compete for one person's attention, so that what is not chosen need not be called
-negative. Each item of the input is left out with probability `dropout`, which makes the task to guess the rest, and
-beta rises from zero, as in the paper. Adapted: one hidden layer on either side; w starts at the popularity of items.
+Made for implicit feedback. Items compete for a person's attention, so that items not chosen need not be treated as
+negatives. Each input item is dropped with probability `dropout`, so that the task is to predict the rest, and beta
+rises from zero, as in the paper. Adapted: one hidden layer on either side; w starts at the popularity of items.
 Scores are f(m_u): a dot product of the last layer, found for a new person by one pass through the network.
 
-An epoch costs 6 n_users c hidden operations; c is the number of items that a step looks at: those of its people, and
+An epoch costs 6 n_users c hidden operations; c is the number of items used by a step: those of its people, and
 `sampled_columns` others, which stand for all the rest in the sum under the softmax. Use it where there are enough
 people for a network to learn from. Needs torch (extra `torch`).
 """
@@ -42,23 +42,23 @@ class MultVAEConfig(EpochConfig):
     latent: int = Field(default=64, ge=1, le=4096)
     """Numbers in the code."""
     dropout: float = Field(default=0.5, ge=0, lt=1)
-    """Share of a person's items that a step hides from the network."""
+    """Share of a person's items hidden from the network at each step."""
     beta: float = Field(default=0.2, ge=0, le=100)
-    """Weight of the divergence of a code from the normal distribution, once it has risen."""
+    """Final weight of the divergence of a code from the normal distribution."""
     anneal: float = Field(default=0.5, ge=0, le=1)
     """Share of the epochs over which that weight rises from zero."""
     epochs: int = Field(default=100, ge=0, le=100_000)
     """Passes over the people."""
     sampled_columns: int = Field(default=2048, ge=1, le=1_000_000)
-    """Of the items that nobody in a step has, this many are looked at, at most; if there are more, each stands for
-    several, and a step costs no more, however large the catalogue."""
+    """At most this many of the items that nobody in a step has are used; if there are more, each stands for several,
+    so that the cost of a step does not grow with the catalogue."""
     batch_size: int = Field(default=100, ge=1, le=100_000)
-    """People per step; a fifth of all at most, so that small data are not done with in a few steps."""
+    """People per step; at most a fifth of all, so that an epoch on small data has several steps."""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
-    """Of Adam, at the start."""
+    """Initial learning rate of Adam."""
     schedule: RateSchedule = "cosine"
-    """cosine: the rate falls to zero over the epochs; steps: a fifth after two thirds of the epochs, a twenty-fifth
-    after eight ninths."""
+    """cosine: the rate falls to zero over the epochs; steps: to a fifth after two thirds of the epochs, to a
+    twenty-fifth after eight ninths."""
     regularization: float = Field(default=0.0, ge=0, le=100)
     """L2 on the weights."""
 
@@ -151,7 +151,7 @@ def last_layer(weights: State, sums: F32) -> F32:
 
 
 class MultVAEFitting:
-    """The network of one fit, as `training` wants it."""
+    """The network of one fit, as `training` expects it."""
 
     def __init__(self, config: MultVAEConfig, positives: Csr, seed: int) -> None:
         from purerec.engines.multvae import MultVAEEngine, MultVAESettings

@@ -1,19 +1,19 @@
-"""NMF: matrix factorisation with vectors that are never negative.
+"""NMF: matrix factorisation with non-negative vectors.
 
 Luo, Zhou, Xia, Zhu (2014), An Efficient Non-Negative Matrix-Factorization-Based Approach to Collaborative Filtering
-for Recommender Systems; for known pairs only, where Lee and Seung (2001) have a full matrix.
+for Recommender Systems; for known pairs only, where Lee and Seung (2001) use a full matrix.
 
     min over p, q >= 0  sum over known pairs of w_ui ((r_ui - p_u.q_i)^2 + regularization (|p_u|^2 + |q_i|^2))
     p_uf <- p_uf * sum_i w_ui q_if r_ui / (sum_i w_ui q_if (p_u.q_i) + regularization p_uf sum_i w_ui),  then q alike
 
 The step keeps signs and never raises the objective; there is no learning rate. For implicit feedback a positive is 1
 with weight 1, and an unlabeled pair is 0 with weight unlabeled_ratio n_u / (n_items - n_u): how often it would be
-drawn. The sum over all of them needs no draw, since sum_i q_i q_i' is the same for all users: the expectation over
-all draws, exactly. An epoch costs n_p dim steps. Use it where parts should add up and never cancel: a vector's
-elements can be read as how much of each taste there is.
+drawn. Their sum needs no draws, since sum_i q_i q_i' is the same for all users: it is the exact expectation over all
+draws. An epoch costs n_p dim steps. Use it where parts should add up and never cancel: each element of a vector can
+be read as the amount of one taste.
 
-Why not scikit-learn's NMF: it takes absent entries for zeros of full weight, and can neither weigh them nor leave
-them out, which ratings need.
+Why not scikit-learn's NMF: it treats absent entries as zeros of full weight and can neither weight them nor leave
+them out, as ratings require.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NMFConfig(RatingFactorConfig):
     for_ratings: ClassVar[dict[str, Any]] = {"epochs": 50, "regularization": 0.06}
 
     unlabeled_ratio: float = Field(default=16.0, gt=0, le=1000)
-    """Weight of all unlabeled pairs of a user together, for each positive of theirs (binary only)."""
+    """Total weight of a user's unlabeled pairs, per positive of theirs (binary only)."""
     regularization: float = Field(default=0.018, ge=0, le=1e6)
     """L2 on the vectors at each known pair (0.06 for ratings)."""
     epochs: int = Field(default=200, ge=0, le=100_000)
@@ -64,7 +64,7 @@ class NMF(FactorRatingModel):
     name: ClassVar[str] = "nmf"
     config_class = NMFConfig
     config: NMFConfig
-    continues: ClassVar[bool] = False  # what is zero stays zero under these steps
+    continues: ClassVar[bool] = False  # under these steps, zeros stay zero
 
     def _remedy(self) -> str:
         return "raise regularization"
@@ -89,10 +89,10 @@ class NMF(FactorRatingModel):
 
 
 class Multiplication:
-    """One fit of NMF, as `training` wants it. Vectors are padded with zeros to whole vectors of the processor."""
+    """One fit of NMF, as `training` expects it. Vectors are padded with zeros to full SIMD vectors."""
 
     def __init__(self, config: NMFConfig, known: Any, weight: F64, rng: np.random.Generator) -> None:
-        """`known` (n_users, n_items) is sparse; a pair that is not in it is 0, with a weight for each user."""
+        """`known` (n_users, n_items) is sparse; any other pair is 0, with its user's weight."""
         n_users, n_items = known.shape
         self.config, self.regularization = config, np.float32(config.regularization)
         self.dim = config.dim if config.dim is not None else usual_dim(n_users)
@@ -104,7 +104,7 @@ class Multiplication:
         of_item = np.diff(by_item.indptr) + weight.sum() - (by_item != 0) @ weight
         self.pairs = {"user": of_user.astype(np.float32), "item": of_item.astype(np.float32)}
         self.mean = float(known.data.sum(dtype=np.float64) / of_user.sum())
-        # Uniform from zero up to where the mean of all dot products is that of the targets.
+        # Uniform from zero up to the value at which the mean dot product equals the mean target.
         width, high = -(-self.dim // LANES) * LANES, np.float32(2 * np.sqrt(self.mean / self.dim))
         self.vectors: State = {}
         for name, pairs in self.pairs.items():
@@ -123,7 +123,7 @@ class Multiplication:
         }
 
     def _step(self, name: str, other: str) -> float:
-        """Improve one side; the objective before."""
+        """Improve one side; returns the objective before the step."""
         own, fixed = self.vectors[name], self.vectors[other]
         width = own.shape[1]
         gram = np.ascontiguousarray((fixed.T * self.weight[other]) @ fixed)
@@ -165,9 +165,9 @@ def multiply(
     penalty: F32,
     scratch: F32,
 ) -> Scalar:
-    """One multiplicative step for the vectors `own` of all rows; the objective (without the other side's penalty).
+    """One multiplicative step for the vectors `own` of all rows; returns the objective without the other penalty.
 
-    A pair that is not known weighs own_weight * fixed_weight; `gram` (width, width) is the sum of fixed_weight q q'.
+    An unknown pair has the weight own_weight * fixed_weight; `gram` (width, width) is the sum of fixed_weight q q'.
     `scratch` (2 * width,) holds numerators and denominators.
     """
     found = 0.0

@@ -5,12 +5,12 @@ model of He et al. (2017), Neural Collaborative Filtering.
 
     min  -prior * mean_P phi(u, i) + mean_U softplus(phi(u, i)),   phi = (e_u * e_i).r + bias
 
-A pair that nobody has seen counts as unlabeled, not as negative. U are all pairs, so the observed ones belong to it:
-pairs are drawn from the unobserved, and the stratum of the observed is added exactly (`stratified`). With the prior
-at the observed share this is GMF; a larger prior says how many relevant pairs were never seen. An epoch costs
-(1 + C) n_p steps on d numbers. PURE adds the person's history and the generators.
+An unobserved pair counts as unlabeled, not as negative. U is the set of all pairs, observed ones included: pairs are
+drawn from the unobserved, and the observed stratum is added exactly (`stratified`). With the prior at the observed
+share this is GMF; a larger prior means that some relevant pairs were never seen. An epoch costs (1 + C) n_p steps on
+d numbers. PURE adds the person's history and the generators.
 
-With `prior="per_user"` the risk is that of a small prior, and every user has one of their own, at its best value:
+With `prior="per_user"`, the risk is that of a small prior, with a separate one for every user, at its best value:
 
     min  mean over positives (u, i) of  -phi(u, i) / T + log mean over all items j of exp(phi(u, j) / T)
 
@@ -35,11 +35,11 @@ from purerec.paper.theory import unlabeled_needed
 
 PER_USER: Final = "per_user"
 _LABELED = 0.9
-"""Of the relevant pairs, those that were observed (the label frequency of PU learning), by default"""
+"""The default share of relevant pairs that were observed (the label frequency of PU learning)"""
 
 
 def usual_prior(positives: Csr) -> float:
-    """The default prior: the observed share, and a little more."""
+    """The default prior: a little more than the observed share."""
     return min(0.49, observed_share(positives) / _LABELED)
 
 
@@ -47,12 +47,12 @@ class PUGMFConfig(DiscriminatorConfig):
     """Settings of PU-GMF."""
 
     prior: Annotated[float, Field(gt=0, lt=1)] | Literal["per_user"] | None = None
-    """The positive class prior pi_p: what share of all pairs is relevant. None: a little more than is observed, as if
-    nine in ten relevant pairs had been seen. per_user: every user has a prior of their own, the one that fits best,
+    """The positive class prior pi_p: what share of all pairs is relevant. None: a little more than the observed
+    share, as if nine in ten relevant pairs had been seen. per_user: a separate, best-fitting prior for every user,
     which turns the risk into the softmax loss. The paper: 1e-4, 1e-5 and 1e-6 for its three data sets."""
     temperature: float = Field(default=1.0, gt=0, le=100)
-    """With a prior per user, what scores are divided by in the risk. A higher one makes items that look relevant but
-    were not observed matter less. With vectors that are free in length it does what more `regularization` does."""
+    """With a prior per user, scores are divided by this in the risk. The higher it is, the less unobserved items that
+    look relevant matter. With vectors of free length it acts like more `regularization`."""
     stratified: bool = True
     """Whether the unlabeled part of the risk counts the observed pairs too, as the distribution of all pairs does.
     The paper draws from the unobserved ones only: false. The default L2 is then stronger."""
@@ -104,7 +104,7 @@ class PUGMF(DiscriminatorModel):
         return {"stratified": False, **settings}
 
     def _settings(self, positives: Csr) -> GameSettings:
-        """Without the stratum as in the paper, to the letter where settings are given."""
+        """Without the stratum, as in the paper, exactly so where settings are given."""
         config, n, settings = self.config, len(positives), super()._settings(positives)
         settings = replace(
             settings,
@@ -115,17 +115,17 @@ class PUGMF(DiscriminatorModel):
         if config.stratified:
             settings = replace(settings, observed=observed_share(positives))
         else:
-            dim = min(16, settings.dim) if config.dim is None else config.dim  # more gain nothing
+            dim = min(16, settings.dim) if config.dim is None else config.dim  # more dimensions gain nothing
             settings = replace(settings, dim=dim, batch_size=config.batch_size)
             if config.regularization is None:
-                # Nothing else holds the linear positive term back; with few dimensions the narrowness itself does.
+                # Nothing else limits the linear positive term; with few dimensions, the narrowness itself does.
                 share = 1 - math.exp(-max(0, dim - 5) / 16)
                 settings = replace(settings, regularization=shrinking(0.65 + 0.27 * share, positives))
         return replace(settings, unlabeled_per_epoch=self._unlabeled_per_epoch(n, settings))
 
     def _unlabeled_per_epoch(self, n: int, settings: GameSettings) -> int:
         """C per positive; without the stratum, as many as the bound of the paper asks for."""
-        if self.config.prior == PER_USER:  # as many for each batch, so that no positive of a full one has none
+        if self.config.prior == PER_USER:  # the same for each batch, so that every positive of a full one has a draw
             batch_size = min(settings.batch_size, n)
             return math.ceil(self.config.unlabeled_ratio * batch_size) * math.ceil(n / batch_size)
         if self.config.stratified:

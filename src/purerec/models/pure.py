@@ -6,19 +6,20 @@ Sampling.
     min_G max_D  sum_P [prior log D(u, i) - prior log(1 - D(u, i))]
                + sum_U log(1 - D(u, i)) + log(1 - D(u, G_i(z))) + log(1 - D(G_u(z), i))      Eq. (final objective)
 
-A run is one PU-GMF run, in the last part of which the generators take part (pre-training, in the paper's words).
+A run is a PU-GMF run (pre-training, in the paper's words) whose last part includes the generators.
 An epoch costs what PU-GMF's costs, plus k d^2 per fake.
 
 By default a person is described twice: by an embedding of their own, as in the paper, and by what they touched,
 
     score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
 
-with item-to-item weights S in closed form: the PU risk with squared loss, all pairs as unlabeled, and a user who is
-the sum of their items (docs/theory.md). Either part sees what the other misses, and a new person needs no training.
+with item-to-item weights S in closed form: the PU risk with squared loss, all pairs as unlabeled, and a user
+represented by the sum of their items (docs/theory.md). Each part captures what the other misses, and a new person
+needs no training.
 
-`PURE.paper(...)` is the paper's own form. By default fakes have a small weight, are made for a given item and are no
-longer than real users: a form that costs neither accuracy nor time. At full weight they hurt accuracy in every form
-tried: the game's equilibrium is a constant D.
+`PURE.paper(...)` is the paper's own form. By default, fakes have a small weight, are generated for a given item and
+are no longer than real users are on average: a form that costs neither accuracy nor time. At full weight they hurt
+accuracy in every form tried: at the game's equilibrium, D is constant.
 """
 
 from __future__ import annotations
@@ -56,25 +57,25 @@ class PUREConfig(HistoryConfig, PUGMFConfig):
     generators: Literal["item", "user", "both"] = "user"
     """Which side is invented."""
     fake_weight: float = Field(default=0.001, ge=0, le=10)
-    """Weight of the fakes beside the sampled unlabeled pairs. The paper: 1."""
+    """Weight of the fakes relative to the sampled unlabeled pairs. The paper: 1."""
     fake_ratio: float = Field(default=0.05, gt=0, le=1)
     """Fakes per sampled unlabeled pair. The paper: 1."""
     generator_epochs: float = Field(default=0.1, ge=0, le=1000)
-    """Passes of the generators for each one of the discriminator, over as many unlabeled pairs as there are positives
-    (n_p), whatever the number that the discriminator draws. The paper: 10, over n_u pairs, which at its C = 1 and its
-    priors are n_p to within 4 in 10,000."""
+    """Passes of the generators per pass of the discriminator, each over as many unlabeled pairs as there are
+    positives (n_p), however many the discriminator draws. The paper: 10, over n_u pairs, which at its C = 1 and its
+    priors equals n_p to within 4 in 10,000."""
     generator_learning_rate: float = Field(default=1e-2, gt=0, le=10)
-    """Of the generators' Adam."""
+    """Learning rate of the generators' Adam."""
     hidden: int = Field(default=32, ge=1, le=4096)
     """Hidden units of a generator."""
     noise: float = Field(default=0.1, ge=0, le=100)
     """Standard deviation of the generators' Gaussian input (delta). The paper: 0.01."""
     conditional: bool = True
-    """Whether the item generator sees the user it invents an item for, and the other way round."""
+    """Whether the item generator sees the user it invents an item for, and vice versa."""
     output: Literal["relu", "linear"] = "linear"
     """Last activation of the generators. The paper: relu."""
     constraint: Literal["none", "norm", "recolour"] = "norm"
-    """What keeps the fakes from running away. recolour: the mean and covariance of the real embeddings; norm: their
+    """What keeps the fakes close to real embeddings. recolour: the real mean and covariance; norm: at most the real
     mean norm; none: nothing, as in the paper."""
     generator_loss: Literal["nonsaturating", "saturating"] = "nonsaturating"
     """nonsaturating: -log D, as in Algorithm 1; saturating: log(1 - D), as in the final objective."""
@@ -112,7 +113,7 @@ class PURE(WithHistory, PUGMF):
 
     @classmethod
     def paper(cls, data: str = "ml-100k", **changes: Any) -> Self:
-        """The paper's own form, with its table 'Reproducible parameter setting' to the letter.
+        """The paper's own form, exactly as in its table 'Reproducible parameter setting'.
 
         Algorithm 1 with n_u from the bound, unconditional two-layer ReLU generators on both sides, fakes as heavy
         as sampled pairs, local epochs 1 and 10, Adam at a constant rate, pre-training of the same length.
@@ -178,14 +179,14 @@ class PURE(WithHistory, PUGMF):
         return 0 if game.is_pretrained else min(self.config.pretrain_epochs, self.config.epochs)
 
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
-        """The generators know the game already, and the weight of the history is kept."""
+        """The generators are already trained, and the weight of the history is kept."""
         kept = {"history_weight": self._history_weight, "pretrain_epochs": 0}
         if "history_regularization" in self.fitted_on.resolved:
             kept["history_regularization"] = self.fitted_on.resolved["history_regularization"]
         return super()._settings_to_continue(epochs) | kept
 
     def _settings(self, positives: Csr) -> GameSettings:
-        """PU-GMF's, and generators."""
+        """The settings of PU-GMF plus generators."""
         config = self.config
         return replace(
             super()._settings(positives),

@@ -1,7 +1,7 @@
-"""All models by name. The registry is literal, so that looking at it imports nothing heavy.
+"""All models by name. The registry is a literal, so that reading it imports nothing heavy.
 
-A model of somebody else is known by its name after `register`, if an installed package offers it as an entry point of
-the group `purerec.models`, or if it was once named as `module:Class`.
+A custom model is known by its name after `register`, if an installed package provides it as an entry point of the
+group `purerec.models`, or after it has been given once as `module:Class`.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ REGISTRY: dict[str, tuple[str, str]] = {
 """name -> (module, class)"""
 
 SHARED = ("gmf", "pugmf", "pure", "ials", "ease")
-"""Models whose fits several processes can share"""
+"""Models that several processes can fit together"""
 
 GROUP = "purerec.models"
-"""Entry points of installed packages"""
+"""Group of entry points in installed packages"""
 
 _OWN: dict[str, type[Recommender]] = {}
-"""Models of other people, as far as they have been asked for"""
+"""Custom models that have been used so far"""
 
 
 def register(model: AnyClass) -> AnyClass:
-    """Make your own class known by its name, to all functions and commands; also as a decorator.
+    """Register your own class under its name, for all functions and commands; also a decorator.
 
     The class needs `fit(train)` and `score(user_idx)`, or derives from `Recommender`; `purerec.models.contract.own`
     has the details.
@@ -69,7 +69,7 @@ def _register(model: Any) -> str:
     made = as_model(model)
     name = made.name
     known = _OWN.get(name)
-    # A cell of a notebook that is run again defines its class again.
+    # Rerunning a notebook cell defines its class again.
     if name in REGISTRY or (known is not None and class_path(known) != class_path(made)):
         other = "one of purerec's models" if known is None else f"that of {class_path(known)}"
         raise ConfigError(f"the name {name!r} of {class_path(made)} is taken: it is {other}; choose another `name`")
@@ -86,7 +86,7 @@ def model_name(model: str | type) -> str:
 
 
 def model_class(name: str) -> type[Recommender]:
-    """The class of a model by its name at the command line."""
+    """The class of a model by its name on the command line."""
     name = model_name(name)
     if name in REGISTRY:
         module, cls = REGISTRY[name]
@@ -100,7 +100,7 @@ def model_class(name: str) -> type[Recommender]:
 
 
 def _own_class(name: str) -> type[Recommender] | None:
-    """Somebody else's model of this name, if it is known or installed."""
+    """The custom model of this name, if it is registered or installed."""
     if name not in _OWN:
         register_imports()
     if name not in _OWN:
@@ -115,7 +115,7 @@ def _own_class(name: str) -> type[Recommender] | None:
 
 
 def register_imports() -> None:
-    """Import what PUREREC_IMPORT, or --import, names, and register the classes among it."""
+    """Import what PUREREC_IMPORT or --import names, and register the classes among it."""
     for path in import_first():
         _register(import_object(path))
 
@@ -132,16 +132,16 @@ def make_model(name: str, **settings: Any) -> Recommender:
 
 
 def settings_it_has(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of settings meant for several models, those that this one has."""
+    """Those of the given settings that this model has."""
     known = model_class(name).config_class.model_fields
     return {key: value for key, value in given.items() if key in known}
 
 
 def settings_for_each(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Settings given to several models: each gets those that it has, and one of them must have each."""
+    """Distribute settings over several models: each gets those it has, and each must belong to at least one."""
     found = {name: dict(given) if len(names) == 1 else settings_it_has(name, given) for name in names}
     for name, settings in found.items():
-        make_model(name, **settings)  # a wrong value is an error before anything is fitted
+        make_model(name, **settings)  # reports a wrong value before anything is fitted
     for setting in given:
         if not any(setting in settings for settings in found.values()):
             raise ConfigError(f"none of {', '.join(names)} has a setting {setting!r}")
@@ -156,9 +156,9 @@ def load_model(path: str | os.PathLike[str]) -> Recommender:
 
 
 def restore_model(stored: Stored, where: str) -> Recommender:
-    """A model from what was found in its folder; `where` names the folder in errors.
+    """A model from the content of its folder; `where` names the folder in errors.
 
-    The import path in the folder is not followed: it would run code that whoever wrote the folder chose.
+    The import path in the folder is not followed: it would run code chosen by the author of the folder.
     """
     name, path = stored.manifest.get("model"), stored.manifest.get("class")
     known = isinstance(name, str) and not is_path(name) and (name in REGISTRY or _own_class(name) is not None)

@@ -1,19 +1,19 @@
-"""Weighted Slope One: how people compare i with j, averaged over the items j that somebody knows.
+"""Weighted Slope One: rating differences between pairs of items, averaged over a person's items.
 
 Lemire, Maclachlan (2005), Slope One Predictors for Online Rating-Based Collaborative Filtering.
 
     dev(i, j) = mean of r_vi - r_vj over the c(i, j) people v who know both
     r(u, i) = sum of c(i, j) (dev(i, j) + r_uj) over u's items j other than i, divided by the sum of the c(i, j)
 
-For implicit feedback a positive is 1 and unlabeled pairs, drawn once, are 0. With all of them instead of a draw every
-c(i, j) would be the number of users, and r(u, i) popularity but for a constant: the likely reason why the paper's row
-for SlopeOne repeats that of ItemPop. A sparse draw leaves c(i, j) to the positives, and shrinkage towards 0 ranks
-down items that rest on few comparisons. What validation preferred, few zeros and much shrinkage, is not far from
-counting how often i was liked together with u's items: differences say little more about ones and zeros.
+For implicit feedback a positive is 1 and unlabeled pairs, drawn once, are 0. With all of them instead of a draw,
+every c(i, j) would be the number of users, and r(u, i) popularity up to a constant: the likely reason why the paper's
+row for SlopeOne repeats that of ItemPop. With a sparse draw the positives determine c(i, j), and shrinkage towards 0
+demotes items that rest on few comparisons. What validation preferred, few zeros and much shrinkage, is close to
+counting how often i was liked together with u's items: between ones and zeros, differences say little more.
 
 All of it is sparse matrix products: with the targets R and the mask M of known pairs, c = M'M and c dev = R'M - M'R.
-They cost the sum over users of (number of items)^2 and 8 n_items^2 bytes (ML-1M: 110 MB). Where that is more than
-`memory_mb`, nothing is kept and the products are taken over users when scoring. Use it as a baseline.
+They cost the sum over users of (number of items)^2 and 8 n_items^2 bytes (ML-1M: 110 MB). Beyond `memory_mb`, nothing
+is kept and the products are computed over users when scoring. Use it as a baseline.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from purerec.training.run import Run
 from purerec.types import F32, I32, I64, State
 
 _BLOCK = 1024
-"""Items or users whose products with all others are in memory at once."""
+"""Items or users whose products with all others are held in memory at once."""
 
 
 class SlopeOneConfig(RatingConfig):
@@ -51,10 +51,10 @@ class SlopeOneConfig(RatingConfig):
     unlabeled_ratio: float = Field(default=0.1, gt=0, le=1000)
     """Unlabeled pairs drawn per positive of a user, once (binary only)."""
     shrinkage: float = Field(default=1000.0, ge=0, le=1e9)
-    """So many comparisons that say nothing (0 for binary targets, the person's mean for ratings) join the average.
-    None do by default for ratings."""
+    """This many neutral comparisons (0 for binary targets, the person's mean for ratings) are added to the average;
+    none by default for ratings."""
     memory_mb: float = Field(default=1024.0, ge=0)
-    """The most that the two matrices between all items may take; above, scoring is slower."""
+    """The most memory that the two item-by-item matrices may take; beyond that, scoring is slower."""
 
     search_space: ClassVar[SearchSpace] = {
         "unlabeled_ratio": Floats(0.01, 4),
@@ -79,7 +79,7 @@ class SlopeOne(RatingModel):
         self._set_targets(matrix)
 
     def _set_targets(self, matrix: Any) -> None:
-        """From the known targets (n_users, n_items), sparse, with zeros stored."""
+        """Set the known targets (n_users, n_items), sparse, with zeros stored."""
         self._targets = matrix
         self._mask = matrix.copy()
         self._mask.data = np.ones_like(matrix.data)
@@ -116,7 +116,7 @@ class SlopeOne(RatingModel):
         return found
 
     def _person(self, item_idx: I32) -> tuple[Any, Any]:
-        """Mask and targets (1, n_items) of a new person: the draw that one in training has, in expectation."""
+        """Mask and targets (1, n_items) of a new person, with the draw of training in expectation."""
         from scipy.sparse import csr_array
 
         n = self._targets.shape[1]
@@ -141,7 +141,7 @@ class SlopeOne(RatingModel):
         fans, likes = by_item[target], targets_by_item[target]
         common = (fans @ self._mask).toarray()[0]
         common[target_idx] = 0
-        # What those who know both gave the target, above what they gave the own item.
+        # How much higher those who know both rated the target than the own item.
         slope = (likes @ self._mask - fans @ self._targets).toarray()[0]
         weight = float((mask @ common)[0]) + self.config.shrinkage
         value = targets.toarray()[0]
@@ -164,7 +164,7 @@ class SlopeOne(RatingModel):
         total, weight = self._over_items(mask, targets)
         total += np.float32(self.config.shrinkage) * prior[:, None]
         weight += np.float32(self.config.shrinkage)
-        alone = weight <= 0  # nobody knows the item and one of the person's, and there is no shrinkage
+        alone = weight <= 0  # nobody knows both the item and one of the person's, and there is no shrinkage
         if alone.any():
             total, weight = np.where(alone, prior[:, None], total), np.where(alone, np.float32(1), weight)
         return np.divide(total, weight, out=total)
@@ -174,7 +174,7 @@ class SlopeOne(RatingModel):
         if self._compared is not None:
             common, slopes = self._compared
             return mask @ slopes + targets @ common, mask @ common
-        # The same products by way of the users, without a matrix between all items; no item is compared with itself.
+        # The same products via the users, without an item-by-item matrix; no item is compared with itself.
         by_item, targets_by_item = self._by_item
         shared = (self._mask @ mask.T).toarray()
         gap = (self._mask @ targets.T - self._targets @ mask.T).toarray()

@@ -1,13 +1,13 @@
 """SVD: biases and latent factors, fitted by gradient descent.
 
 Koren (2008), Factorization Meets the Neighborhood: a Multifaceted Collaborative Filtering Model; known as the SVD of
-the Netflix prize and of Surprise.
+the Netflix Prize and of Surprise.
 
     r(u, i) = mean + b_u + b_i + p_u.q_i
     min  sum over known pairs of (r_ui - r(u, i))^2 + regularization (b_u^2 + b_i^2 + |p_u|^2 + |q_i|^2)
 
-For implicit feedback a positive is 1, and unlabeled pairs, drawn again in each epoch, are 0. An epoch costs
-(1 + unlabeled_ratio) n_p steps on dim numbers. Use it for ratings, or as the plainest factor model that ranks well.
+For implicit feedback a positive is 1, and unlabeled pairs, redrawn in each epoch, are 0. An epoch costs
+(1 + unlabeled_ratio) n_p steps on dim numbers. Use it for ratings, or as the simplest factor model that ranks well.
 """
 
 from __future__ import annotations

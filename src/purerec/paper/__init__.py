@@ -6,4 +6,4 @@
     priors        estimates of the prior pi_p
     printed       Tables 2 to 5
 
-May import errors only; docs/paper.md lists where everything else of the paper is."""
+May import errors only; docs/paper.md shows where to find everything else from the paper."""

@@ -1,4 +1,4 @@
-"""Eq. (generator) in plain numpy: what a fitted generator makes of noise. The engines have their own, which learn."""
+"""Eq. (generator) in plain numpy: what a fitted generator makes of noise. The engines have trainable versions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Cells: what comparisons are cut into.
+"""Cells: the units of a comparison.
 
-cell           one model, split, seed and way to evaluate; the store of finished ones
+cell           one model, split, seed and evaluation; the store of finished cells
 code_digest    which code a result depends on
-work           working through cells, together with other processes
+work           working through cells, possibly with other processes
 limits         a time limit for one model
-view           how far it is, for people
+view           progress, as shown to people
 """

@@ -1,7 +1,8 @@
-"""Cells: what a comparison or a table is cut into. Each is one model on one split, with one seed, evaluated one way.
+"""Cells: the units of a comparison or table. Each is one model on one split, with one seed and one evaluation.
 
-A cell is known by all that determines its result. Finished ones are kept in a `CellStore`: a run that was stopped
-goes on where it was, a changed setting runs its own cells only, and several processes share the work.
+A cell is identified by everything that determines its result. Finished cells are kept in a `CellStore`: an
+interrupted run continues where it stopped, a changed setting reruns only its own cells, and several processes can
+share the work.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ class Cell:
     seed: int
     protocol: Protocol
     pool: int
-    """Random candidates per user, where the protocol has such."""
+    """Random candidates per user, if the protocol samples them."""
     metrics: tuple[str, ...]
     metric: str
-    """The one to be shown; all are measured."""
+    """The one shown as progress; all are measured."""
 
     @cached_property
     def fit(self) -> dict[str, Any]:
-        """All that the fitted model depends on; cells that have it in common need one fit."""
+        """Everything that the fitted model depends on; cells that share it need only one fit."""
         model = self.plan.make()
         split = self.split
         return {
@@ -57,7 +58,7 @@ class Cell:
 
     @cached_property
     def key(self) -> dict[str, Any]:
-        """All that the result depends on."""
+        """Everything that the result depends on."""
         pool = None if self.protocol == "exact" else self.pool
         return {
             "fit": self.fit,
@@ -79,7 +80,7 @@ class Cell:
 
 
 def digest(facts: Any) -> str:
-    """A name for what JSON can say."""
+    """A digest of JSON-compatible facts."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -89,12 +90,12 @@ _USERS = storage.Part(("n",), np.int64)
 class CellStore:
     """Finished cells in a folder, one folder each, named by a digest of the cell's key.
 
-    Each is written whole or not at all. A store that cannot be written or read (a full disk, a damaged record) does
-    not stop a run: the cell is run again.
+    Each is written as a whole or not at all. A store that cannot be written or read (a full disk, a damaged record)
+    does not stop a run: the cell is rerun.
     """
 
     def __init__(self, path: Path, *, fresh: bool = False) -> None:
-        """`fresh`: only what this object has written itself is there."""
+        """`fresh`: ignore everything that this object has not written itself."""
         self.path = path
         self._written: set[Path] | None = set() if fresh else None
 
@@ -126,11 +127,11 @@ class CellStore:
 
     @contextlib.contextmanager
     def claimed(self, cell: Cell) -> Iterator[bool]:
-        """Whether the fit of this cell is for this process to do; False while another process does it."""
+        """Claim the fit of this cell; False while another process has it."""
         with contextlib.ExitStack() as stack:
             try:
                 ours = stack.enter_context(storage.claimed(self.path / digest(cell.fit)))
-            except StoreError:  # nothing can be written there, so nobody can claim anything
+            except StoreError:  # the folder is not writable, so nobody can claim anything
                 ours = True
             yield ours
 

@@ -1,7 +1,7 @@
 """Which code a result depends on: the modules that a model and its evaluation import, directly or not.
 
-A digest of them is part of what a finished cell is known by, so that a change of the code runs again what it can have
-changed, and nothing else. Comments, docstrings and layout do not count.
+A digest of them is part of a finished cell's key, so that a code change reruns what it may have affected, and nothing
+else. Comments, docstrings and layout do not count.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from purerec.experiments.provenance import library_versions
 
 _PACKAGE = Path(__file__).parents[2]
 _SILENT = _PACKAGE / "storage"
-"""Reads and writes what others have computed: nothing in it can change a result."""
+"""Only reads and writes what others have computed: nothing in it can change a result."""
 _ALL_MODELS = _PACKAGE / "models" / "registry.py"
-"""Names every model, of which one is in question"""
+"""Names every model, of which only one matters"""
 _NAMED = re.compile(r"""["'](purerec(?:\.\w+)+)["']""")
-"""Modules that a registry names, and that are imported when they are asked for"""
+"""Modules named in a registry and imported on demand"""
 _COMPUTING = ("numpy", "numba", "scipy", "torch")
 """Libraries whose version can change a result"""
 
 
 @cache
 def code_of(model: type[Any]) -> str:
-    """A digest of what fitting and evaluating such a model runs, and of the libraries that it computes with."""
+    """A digest of the code that fits and evaluates such a model, and of the libraries it computes with."""
     own = [Path(file) for cls in inspect.getmro(model) if (file := _file(cls)) is not None]
     modules = reached([*own, _PACKAGE / "evaluation" / "protocols.py"])
     modules = frozenset(path for path in modules if not path.is_relative_to(_SILENT))
@@ -45,7 +45,7 @@ def code_of(model: type[Any]) -> str:
 
 
 def reached(files: Iterable[Path]) -> frozenset[Path]:
-    """These modules and all that they import from purerec or from the package that they are in."""
+    """These modules and everything that they import from purerec or from their own package."""
     found: set[Path] = set()
     ahead = list(files)
     while ahead:
@@ -63,7 +63,7 @@ def _file(cls: type[Any]) -> str | None:
 
 
 def _belongs(path: Path) -> bool:
-    """Python's own modules and those of libraries have a version instead."""
+    """Python's own modules and libraries are excluded: they have a version instead."""
     if path.suffix != ".py" or not path.exists():
         return False
     libraries = any(part in ("site-packages", "dist-packages") for part in path.parts)
@@ -73,7 +73,7 @@ def _belongs(path: Path) -> bool:
 def _module(name: str, importer: Path) -> Path | None:
     """The file of a module of purerec, or of one beside the importer."""
     if name == "purerec":
-        return None  # the public surface only passes on what modules have
+        return None  # the public interface only re-exports
     for top in (_PACKAGE.parent, _top(importer)):
         place = top.joinpath(*name.split("."))
         for path in (place.with_suffix(".py"), place / "__init__.py"):
@@ -99,7 +99,7 @@ def _imports(path: Path) -> frozenset[str]:
 
 
 def _names(statements: Iterable[ast.AST], package: tuple[str, ...]) -> Iterator[str]:
-    """All that may be a module: of `from a import b` both a and a.b. Imports for types only are none."""
+    """Every name that may be a module: for `from a import b`, both a and a.b. Type-only imports do not count."""
     for node in statements:
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
@@ -118,7 +118,7 @@ def _names(statements: Iterable[ast.AST], package: tuple[str, ...]) -> Iterator[
 
 @cache
 def _meaning(path: Path) -> bytes:
-    """A digest of what a module says to Python: its compiled code, without docstrings and line numbers."""
+    """A digest of what a module means to Python: its compiled code, without docstrings and line numbers."""
     tree = ast.parse(path.read_bytes())
     tree.body = _without_texts(tree.body)
     code = compile(tree, path.name, "exec", dont_inherit=True)

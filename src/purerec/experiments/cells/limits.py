@@ -1,8 +1,8 @@
 """A time limit for one model of a comparison.
 
-A model that is fitted in epochs stops at the end of an epoch. Any other is interrupted by a timer, where there is one
-(not on Windows, and only in the main thread). Neither can stop a single call into compiled code, such as the inverse
-of EASE or the ranking of all people: it is stopped when that call returns.
+A model fitted in epochs stops at the end of an epoch. Any other is interrupted by a timer, where there is one (not on
+Windows, and only in the main thread). Neither can interrupt a single call into compiled code, such as the inverse of
+EASE or ranking for all people: the model is stopped when that call returns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from purerec.training.run import Callback
 
 
 class OverdueError(PurerecError):
-    """A model that took longer than it may."""
+    """A model exceeded its time limit."""
 
 
 def duration(seconds: float) -> str:
@@ -37,9 +37,9 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def at_most(seconds: float | None, epochs: int | None) -> Iterator[Callback]:
-    """Raise `OverdueError` in what runs inside, once it has taken so long.
+    """Raise `OverdueError` in the block once it has taken this long.
 
-    `epochs` of a model that has them; what is given is to be called with the record of each.
+    `epochs`: the number of epochs, for models that have them; the yielded callback is to be called with each record.
     """
     if seconds is None:
         yield lambda record: None

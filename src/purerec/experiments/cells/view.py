@@ -1,4 +1,4 @@
-"""How far a comparison is: a live bar on a terminal, plain lines elsewhere. All of it on standard error."""
+"""The progress of a comparison: a live bar on a terminal, plain lines elsewhere, always on standard error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from purerec.output import console
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """What `Worklist` is to be watched by."""
+    """A callback that shows the progress of a `Worklist`."""
     if console.err.is_terminal:
         with Progress(
             BarColumn(bar_width=24), TextColumn("{task.description}"), console=console.err, transient=True
@@ -27,7 +27,7 @@ def watching() -> Iterator[Watch]:
 
 
 def in_words(done: Done) -> str:
-    """Cells done, running and left, and the time that this will take."""
+    """Cells done, running and left, and the estimated time."""
     parts = [f"{done.done} of {done.total} done"]
     if done.failed:
         parts.append(f"{done.failed} failed")

@@ -1,7 +1,7 @@
-"""Working through cells: one fit for all that share it, what is stored is not run again, others may help.
+"""Working through cells: those that share a fit are fitted once, stored results are reused, and others may help.
 
-Other processes with the same store do the same. A fit is claimed by a lock that ends with its process, so that what a
-killed one had begun is taken over.
+Other processes with the same store share the work. A fit is claimed by a lock that is released when its process ends,
+so that others take over what a killed process had started.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from purerec.training.history import Record
 from purerec.training.run import Run
 
 _LOOK_S = 0.5
-"""How often to look whether another process has finished what it has claimed"""
+"""How often to check whether another process has finished what it claimed"""
 _SHOW_S = 0.1
-"""How often a running fit is shown"""
+"""How often to show a running fit"""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the work is."""
+    """The progress of the work."""
 
     total: int
     done: int
-    """Cells that have a result, those that had one before among them."""
+    """Cells that have a result, including those that had one before."""
     reused: int
     """Cells that had a result before."""
     failed: int
@@ -46,11 +46,11 @@ class Progress:
     seconds: float
     """Since the work began."""
     seconds_left: float | None
-    """A guess by what was measured so far, if anything was."""
+    """An estimate from the times measured so far, if any."""
     line: str | None = None
-    """Something that is worth a line of a log."""
+    """Something worth a line in a log."""
     problem: bool = False
-    """Whether the line says that a model failed or was stopped."""
+    """Whether the line reports that a model failed or was stopped."""
 
     @property
     def left(self) -> int:
@@ -61,11 +61,11 @@ Watch = Callable[[Progress], None]
 
 
 def unwatched(progress: Progress) -> None:
-    """Nobody looks."""
+    """Ignore the progress."""
 
 
 class Worklist:
-    """Cells, and what came of them."""
+    """Cells and their results."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class Worklist:
         watch: Watch = unwatched,
         limit_s: float | None = None,
     ) -> None:
-        """`limit_s` is for all seeds of a model together."""
+        """`limit_s` applies to all seeds of a model together."""
         self.cells, self.store, self.watch, self.limit_s = list(cells), store, watch, limit_s
         self.results: dict[Cell, RunResult] = {}
         self.failed: dict[Cell, str] = {}
         self.stopped: set[Cell] = set()
-        """Of those that failed, the ones that took too long."""
+        """Failed cells that took too long."""
         self._fits: dict[str, list[Cell]] = {}
         for cell in self.cells:
             self._fits.setdefault(digest(cell.fit), []).append(cell)
@@ -94,7 +94,7 @@ class Worklist:
         self.reused = len(self.results)
 
     def run(self, cells: Sequence[Cell] | None = None) -> None:
-        """Finish these cells, or all."""
+        """Finish these cells, or all of them."""
         wanted = {digest(cell.fit) for cell in (self.cells if cells is None else cells)}
         fits = [fit for name, fit in self._fits.items() if name in wanted]
         if cells is None or not self._shown:
@@ -111,12 +111,12 @@ class Worklist:
         return any(cell not in self.results and cell not in self.failed for cell in fit)
 
     def _try(self, fit: Sequence[Cell]) -> bool:
-        """Do it, unless another process is at it; whether it is done."""
+        """Run a fit unless another process has claimed it; returns whether it is done."""
         if self.store is None:
             self._do(fit)
             return True
         with self.store.claimed(fit[0]) as ours:
-            for cell in fit:  # another may have finished it since
+            for cell in fit:  # another process may have finished it since
                 self._look_up(cell)
             if ours and self._is_open(fit):
                 self._do([cell for cell in fit if cell not in self.results])
@@ -139,7 +139,7 @@ class Worklist:
                 self._fit_and_evaluate(fit)
             except OverdueError as error:
                 known = str(error), True
-            except Exception as error:  # whatever it is: the other models have nothing to do with it
+            except Exception as error:  # any error at all: it does not concern the other models
                 known = _reason(error), False
             self._running = None
             if known is not None:
@@ -154,7 +154,7 @@ class Worklist:
                         self.stopped.add(cell)
 
     def _no_time(self, cell: Cell) -> tuple[str, bool] | None:
-        """Why not to begin: what the limit leaves is less than the last seed took."""
+        """The reason not to start, if less time is left than the last seed took."""
         spent = self._spent.get(cell.lane, 0.0)
         usual = self._usual(cell)
         if self.limit_s is None or spent + (usual or 0.0) <= self.limit_s:
@@ -176,7 +176,7 @@ class Worklist:
         known = {digest(cell.key): first}
         self._finish(cell, first)
         for other in fit[1:]:
-            name = digest(other.key)  # two tables may have a cell in common
+            name = digest(other.key)  # two tables may share a cell
             known[name] = known.get(name) or _evaluated(first, model, other)
             self._finish(other, known[name])
 
@@ -195,12 +195,12 @@ class Worklist:
             self._spent[cell.lane] = self._spent.get(cell.lane, 0.0) + (0.0 if once else seconds)
 
     def _usual(self, cell: Cell) -> float | None:
-        """What a fit of this model on this split took."""
+        """The time that a fit of this model on this split took."""
         found = [r.fit_seconds + r.evaluate_seconds for c, r in self.results.items() if c.lane == cell.lane]
         return float(np.mean(found)) if found else None
 
     def _seconds_left(self) -> float | None:
-        """What is open takes what others took: the same model on the same data, the same model, any."""
+        """Estimate open fits from finished ones: of the same model on the same data, of the same model, or of any."""
         if not self.results:
             return None
         exact: dict[Any, list[float]] = {}
@@ -218,7 +218,7 @@ class Worklist:
             spent = time.monotonic() - began
             kind = next(k for k in (cell.lane, cell.plan.model, None) if k in exact)
             usual = float(np.mean(exact[kind]))
-            # Of the running one, by its epochs if it has some, what is left instead of all.
+            # For the running fit, only the remaining time, estimated from its epochs if it has any.
             rest = spent / share - spent if share > 0 else max(0.0, usual - spent)
             total += rest - usual
         return max(0.0, total)
@@ -267,7 +267,7 @@ def _named(cell: Cell) -> str:
 
 
 def _evaluated(first: RunResult, model: Recommender, cell: Cell) -> RunResult:
-    """The model of another cell, evaluated in this one's way."""
+    """Evaluate another cell's model as this cell requires."""
     began = time.perf_counter()
     found = evaluate(model, cell.split, **cell.evaluation)
     return replace(first, seed=cell.seed, evaluation=found, evaluate_seconds=time.perf_counter() - began)

@@ -1,1 +1,1 @@
-"""Kinds of experiments besides comparisons: a spec in, what goes into the results file out."""
+"""Kinds of experiments other than comparisons: from a spec to the content of the results file."""

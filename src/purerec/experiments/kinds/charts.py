@@ -1,4 +1,4 @@
-"""Charts as experiments write them into their results files: numbers, and what is along the axes."""
+"""Charts as experiments write them to their results files: the numbers and the axes."""
 
 from __future__ import annotations
 

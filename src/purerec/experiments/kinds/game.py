@@ -1,4 +1,4 @@
-"""A look inside of the game: D over time, a map of real and generated embeddings, scores of positives and others."""
+"""A look inside the game: D over time, a map of real and generated embeddings, scores of positives and others."""
 
 from __future__ import annotations
 

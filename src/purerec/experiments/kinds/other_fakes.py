@@ -1,13 +1,14 @@
-"""Fakes that no generator of PURE makes, as controls: `model = "purerec.experiments.kinds.other_fakes:MixedFakes"`.
+"""Controls: fakes that do not come from PURE's generators: `model =
+"purerec.experiments.kinds.other_fakes:MixedFakes"`.
 
-    MixedFakes      an item between one that the person touched and one drawn, the hardest of a few (MixGCF, Huang et
+    MixedFakes      a mixture of an item that the person touched and one drawn, the hardest of a few (MixGCF, Huang et
                     al. 2021)
     HardFakes       unlabeled draws, reweighted within a KL ball: in proportion to exp(phi / temperature), the worst
                     case behind the temperature of a softmax
     NoiseFakes      Gaussian noise with the mean and covariance of the real embeddings
     DroppedInputs   no fakes: a tenth of the numbers of each embedding are left out at random
 
-They take the place of what the generators invent, with the settings of PURE for everything else, on the torch engine.
+They replace the generators' fakes and keep all other settings of PURE, on the torch engine.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class _Mixed(TorchEngine):
         if not len(batch.item_noise):
             return []
         pairs = unlabeled.first(len(batch.item_noise))
-        # Draw k of a batch is one for the person of positive k modulo their number.
+        # Draw k of a batch belongs to the person of positive k modulo the number of positives.
         own = self._touched[torch.arange(len(pairs.e_i)) % len(self._touched)]
         shares = torch.rand(_MIXTURES, len(own), 1)
         mixed = shares * own + (1 - shares) * pairs.e_i

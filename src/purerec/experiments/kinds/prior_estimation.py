@@ -17,7 +17,7 @@ from purerec.types import F32, I64
 
 
 class _Truth:
-    """The best scores there are."""
+    """The true relevance as scores: the best there are."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -27,7 +27,7 @@ class _Truth:
 
 
 def on_known_priors(spec: PriorSpec, seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    """For each world the true prior, the share that was observed, and what each estimate says."""
+    """For each world, the true prior, the observed share and every estimate."""
     rows = []
     for name, settings in spec.worlds.items():
         runs = []

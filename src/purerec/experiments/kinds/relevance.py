@@ -1,7 +1,7 @@
-"""True against estimated relevance, in a synthetic world in which the truth is known.
+"""True and estimated relevance, in a synthetic world where the truth is known.
 
-Pairs that were not observed are put into groups by their true relevance; a good estimate has the same mean as the
-truth in each. Scores are logits up to a constant, so each model's are shifted to have the true mean over these pairs.
+Unobserved pairs are grouped by their true relevance; a good estimate has the same mean as the truth in each group.
+Scores are logits up to a constant, so each model's are shifted to have the true mean over these pairs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EXACT = "exact"
 
 
 def true_and_estimated(spec: RelevanceSpec, seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    """A chart for each exposure bias, means and deviations over seeds, and how far estimates are from the truth."""
+    """A chart for each exposure bias, with means and deviations over seeds, and the error of the estimates."""
     charts, rows = [], []
     for exposure in spec.exposures:
         found: dict[str, list[F64]] = {line.name: [] for line in spec.models}
@@ -67,7 +67,7 @@ def _points(x: F64, values: F64) -> list[tuple[float, ...]]:
     means, spread = values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else None
     if spread is None:
         return list(zip(x.tolist(), means.tolist(), strict=True))
-    low = np.maximum(means - spread, means / 10)  # a logarithmic axis has no place for less than nothing
+    low = np.maximum(means - spread, means / 10)  # a logarithmic axis cannot show values below zero
     return list(zip(x.tolist(), means.tolist(), low.tolist(), (means + spread).tolist(), strict=True))
 
 

@@ -1,12 +1,12 @@
-"""Whether similar items are liked by the same people: shrinkages chosen and judged by people who were held out.
+"""Whether similar items are liked by the same people: shrinkages chosen and judged by held-out people.
 
     train        a model is fitted on the other people
     valid        a fifth of the people: which shrinkage is best
-    test         another fifth: what raw cosines, the shrinkage of the package and popularity are worth
+    test         another fifth: how good raw cosines, the package's shrinkage and popularity are
 
-For every item that enough of those held out like, the ten most similar ones are judged by how many of them like
-both, relative to how many like either (the cosine of the two sets of people). This rewards neither popular items,
-whose sets are large, nor obscure ones, which nobody likes together.
+For every item that enough held-out people like, the ten most similar ones are judged by how many of them like both,
+relative to how many like either (the cosine of the two sets of people). This rewards neither popular items, whose
+sets are large, nor obscure ones, which nobody likes together.
 """
 
 from __future__ import annotations

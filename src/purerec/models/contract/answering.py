@@ -1,4 +1,4 @@
-"""Lists for somebody known or new, from a fitted model, by internal index; `listing` has those with external ids.
+"""Lists for known or new people, from a fitted model, by internal index; `listing` works with external ids.
 
 Lists of dot-product models are made from the factors, without a table of all scores; the rest goes through
 `purerec.ranking`, in panels of bounded memory. Scores rank the items of one person: they may differ from those of
@@ -110,7 +110,7 @@ def item_indices(model: Recommender, given: npt.ArrayLike) -> I32:
 
 
 def _sizes(model: Recommender, k: int, rules: ListRules | None) -> tuple[int, int]:
-    """How long a list is, and how many of the best it is made from."""
+    """The length of a list, and how many of the best items it is chosen from."""
     n, k = len(model.items), checked_k(k)
     if rules is None:
         return min(k, n), min(k, n)
@@ -118,7 +118,7 @@ def _sizes(model: Recommender, k: int, rules: ListRules | None) -> tuple[int, in
 
 
 def _candidates(model: Recommender, items: I32 | None, exclude: I32 | None, rules: ListRules | None) -> I32 | None:
-    """What may be in a list: None for everything."""
+    """The items that a list may contain; None: all."""
     only = None if items is None else item_indices(model, items)
     if rules is not None and (allowed := rules.allowed(model)) is not None:
         only = allowed if only is None else np.intersect1d(only, allowed).astype(np.int32)
@@ -133,7 +133,7 @@ def _candidates(model: Recommender, items: I32 | None, exclude: I32 | None, rule
 
 @dataclass(frozen=True)
 class _Scorer:
-    """A model as ranking wants it, with factors that were made before."""
+    """A model as `ranking` expects it, with factors computed beforehand."""
 
     name: str
     parts: Factors | None

@@ -1,4 +1,4 @@
-"""The settings of a model, and how they are made from single ones."""
+"""The settings of a model, and how they are built from single ones."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Config(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_truth_value_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
-        # pydantic takes True for 1
+        # pydantic accepts True as 1
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
             raise ValueError("is a truth value; give a number or a text")
         return value
 
 
 def make_config(model: type[Recommender], settings: Mapping[str, Any]) -> Config:
-    """The config of a model from single settings; text values (from a command line) are converted."""
+    """The config of a model from single settings; text values (from the command line) are converted."""
     known = model.config_class.model_fields
     for name in settings:
         if name not in known:

@@ -1,9 +1,8 @@
 """Default settings that depend on the data.
 
-Chosen on random validation splits of ML-100k, ML-1M and Yelp, and of the first two thinned to a dozen positives a
-person: the sparser the data, the more L2 (see `chance_level`). The widths of the paper (5, 8 and 16 for its three
-data sets) are too narrow there: what that costs, and that it costs nothing on a split in time, is in
-docs/results.md.
+Chosen on random validation splits of ML-100k, ML-1M and Yelp, and of the first two thinned to a dozen positives per
+person: the sparser the data, the more L2 (see `chance_level`). The paper's widths (5, 8 and 16 for its three data
+sets) are too narrow there; docs/results.md shows what that costs, and that it costs nothing on a temporal split.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from purerec.models.contract.search_space import Ints
 from purerec.rng import named_rng
 
 _ROUNDS = 20
-"""Of the power method; twice as many change the third digit."""
+"""Iterations of the power method; twice as many change the third digit."""
 _known: WeakKeyDictionary[Csr, float] = WeakKeyDictionary()
-"""A fit asks several times, and each person who is folded in asks again."""
+"""Cached: a fit asks several times, and so does every person who is folded in."""
 
 
 def usual_dim(n_users: int) -> int:
-    """How wide vectors are: 5, 16 or 32 by the number of users (up to 200, 2,000, more)."""
+    """The width of vectors: 5, 16 or 32 for up to 200, up to 2,000 or more users."""
     return 5 if n_users <= 200 else 16 if n_users <= 2_000 else 32
 
 
@@ -33,13 +32,13 @@ DIM = Ints(4, 64, start=lambda positives: usual_dim(positives.shape[0]))
 
 
 def shrinking(c: float, positives: Csr) -> float:
-    """c / sqrt(positives per user), of those who have any: the form of most L2 that follow the data."""
+    """c / sqrt(positives per user), among users who have any: the form of most data-dependent L2."""
     active = int((positives.counts > 0).sum())
     return c / math.sqrt(len(positives) / active) if active else c
 
 
 def observed_share(positives: Csr) -> float:
-    """Of the pairs of all items and those who have any: positives; below a half, as a prior has to be."""
+    """The share of positives among the pairs of active users with all items; below a half, as a prior must be."""
     active = int((positives.counts > 0).sum())
     return min(0.49, max(1, len(positives)) / max(1, active * positives.shape[1]))
 
@@ -50,17 +49,15 @@ def chance_penalty(c: float, positives: Csr) -> float:
 
 
 def chance_level(positives: Csr) -> float:
-    """How much structure a log has by chance alone: the largest singular value of B with its items dealt out to its
-    people at random.
+    """How much structure a log has by chance alone: the largest singular value of B with items assigned at random.
 
     With embeddings near zero, training lets the k-th dimension grow if the k-th singular value of
 
         B = D_u^-1/2 (A - E[A]) D_i^-1/2
 
     is above the L2: A is the log, E[A] what the biases explain, and D how often each row is drawn, as a positive or
-    as an unlabeled pair, since each draw also shrinks its row. The singular values of a log with the same numbers of
-    positives in which people and items met at random say nothing about taste. The sparser the log, the larger they
-    are.
+    as an unlabeled pair, since each draw also shrinks its row. In a log with the same numbers of positives but random
+    pairs of people and items, the singular values say nothing about taste. The sparser the log, the larger they are.
     """
     if positives not in _known:
         _known[positives] = _largest_singular_value(positives, named_rng(0, "chance"))
@@ -78,7 +75,7 @@ def _largest_singular_value(positives: Csr, rng: np.random.Generator) -> float:
     log = csr_array((np.ones(n), rng.permutation(positives.indices), positives.indptr), shape=(n_users, n_items))
     of_user = positives.counts.astype(np.float64)
     of_item = np.bincount(positives.indices, minlength=n_items).astype(np.float64)
-    # An item is drawn as a positive by its popularity, as an unlabeled pair like any other item.
+    # As a positive, an item is drawn in proportion to its popularity; as an unlabeled pair, like any other item.
     user_scale = 1 / np.sqrt(2 * np.maximum(of_user, 1))
     item_scale = 1 / np.sqrt(of_item + n / n_items)
     expected_user, expected_item = user_scale * of_user, item_scale * of_item / n
@@ -90,5 +87,5 @@ def _largest_singular_value(positives: Csr, rng: np.random.Generator) -> float:
         of_users = user_scale * (log @ (item_scale * of_items)) - expected_user * (expected_item @ of_items)
         level = float(np.linalg.norm(of_users))
         of_users /= max(level, 1e-12)
-    # Logs of one person, or with every pair observed, leave nothing to chance; this is what the users' side adds.
+    # In a log of one person, or with every pair observed, nothing is random; this is what the user side adds.
     return max(level, 1 / math.sqrt(2 * n / active))

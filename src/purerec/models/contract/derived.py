@@ -1,4 +1,4 @@
-"""What is made from a fitted model on first use, and kept until the next fit."""
+"""What is computed from a fitted model on first use and kept until the next fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PROJECTIONS, _AT_ONCE = 64, 8
 
 
 class Derived:
-    """Two threads at worst make the same thing twice."""
+    """Values computed on first use; at worst, two threads compute the same one."""
 
     def __init__(self, model: Recommender) -> None:
         self._model = model
@@ -41,25 +41,26 @@ class Derived:
 
     @cached_property
     def directions(self) -> F32:
-        """(n_items, dim) the items' vectors, made equally long"""
+        """(n_items, dim) the items' vectors, scaled to unit length"""
         return _unit(self.vectors.items)
 
     @property
     def has_vectors(self) -> bool:
-        """With one dimension or none (popularity), every cosine is 1, -1 or 0: who liked what says more."""
+        """False with one dimension or none (popularity), where every cosine is 1, -1 or 0: who liked what says
+        more."""
         return self.vector_part is not None and self.vector_part.items.shape[1] >= 2
 
     @cached_property
     def profiles(self) -> F32:
-        """(n_items, dim) of length 1: the items' vectors, or random projections of who liked them, whose
-        products are near to their cosines"""
+        """(n_items, dim) unit vectors: the items' own, or random projections of who liked them, whose products
+        approximate their cosines"""
         if self.has_vectors:
             return self.directions
         return _unit(_projected(self.fans, np.random.default_rng(0)))
 
     @cached_property
     def level(self) -> Level:
-        """How well items do with everybody"""
+        """How well items score with everybody"""
         return level_of(self._model)
 
     @cached_property
@@ -73,12 +74,12 @@ class Derived:
 
     @cached_property
     def vector_part(self) -> Factors | None:
-        """The part of the score that is a dot product: all of it, or what stands beside the history's part."""
+        """The part of the score that is a dot product: all of it, or all but the history's part."""
         return self._model._vector_part()
 
     @property
     def vectors(self) -> Factors:
-        """The vector part, where there must be one."""
+        """The vector part of a model that must have one."""
         assert self.vector_part is not None, "a person has a vector only in a model of factors"
         return self.vector_part
 
@@ -90,9 +91,9 @@ class Derived:
             return self._folding.vector(history)
 
     def parts_of(self, history: I32, vector: F32 | None) -> F32 | None:
-        """(len(history), dim) what own items add to a person's vector, if that can be said.
+        """(len(history), dim) what own items add to a person's vector, if that is defined.
 
-        Kept for the last person asked about, since reasons are wanted for a whole list.
+        Cached for the last person, since reasons are computed for a whole list.
         """
         if self._folding is None or vector is None:
             return None
@@ -105,7 +106,7 @@ class Derived:
 
     @contextmanager
     def _computable(self) -> Iterator[None]:
-        """Parameters that diverged, or come from an inconsistent folder, may have no solution."""
+        """Diverged or inconsistent parameters may have no solution; report them as a `ScoreError`."""
         try:
             yield
         except np.linalg.LinAlgError as error:

@@ -1,12 +1,12 @@
-"""Why an item is in somebody's list.
+"""Why an item is in a person's list.
 
-    liked       a few of the person's own items carry what sets it apart from others that are as popular: because you
-                liked these
-    like_you    something sets it apart, but no few items do: popular with people like you
+    liked       a few of the person's own items account for what sets it apart from equally popular
+                ones: because you liked these
+    like_you    something sets it apart, but not just a few items: popular with people like you
     popular     nothing does: anybody would get it
 
-What sets an item apart is the lift of its score (see `lift`). The three strongest of the person's items have to carry
-a quarter of it to be a reason. How much each carries is the lift of its share in the score:
+What sets an item apart is the lift of its score (see `lift`). To be a reason, the three strongest of the person's
+items must account for a quarter of it. How much each one contributes is the lift of its share in the score:
 
 **Linear models between items** (EASE, ItemKNN, SlopeOne): the score is a sum over the person's items, so each has its
 exact share.
@@ -24,10 +24,10 @@ At the minimum the gradient is zero, so with the Hessian H of f there, and A_j t
 which is how Newton's method sees the problem: as weighted least squares, whose solution is a sum over its
 observations. The share of j in the score of i is c_j.q_i, and shares and rest (c.q_i + b_i) add up to the score. For
 the PU risk l_j is linear and c_j = H^-1 q_j / n is the influence function: how the vector moves, to first order, if
-j gets more weight. For least squares (iALS) the rest is zero. The vector of somebody in training was reached by
-gradient steps and is near the minimum, not at it; what is missing is part of the rest.
+j gets more weight. For least squares (iALS) the rest is zero. The vector of a person in training was reached by
+gradient steps and is near the minimum, not at it; the difference is part of the rest.
 
-**Otherwise** (a network as scorer, co-clusters) the score has no such parts, and no own item is named as a reason.
+**Otherwise** (a network as scorer, co-clusters) the score has no such parts, and no own item is given as a reason.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ if TYPE_CHECKING:
 ReasonKind = Literal["liked", "like_you", "popular"]
 
 _CLEAR = 0.25
-"""A score is lifted from this many standard deviations of the person's lifts on."""
+"""A score counts as lifted from this many standard deviations of the person's lifts."""
 _FEW = 3
 _CARRIED = 0.25
-"""The share of a lift that a few own items have to carry"""
+"""The share of a lift that a few own items must account for"""
 _STRONG = 0.5
-"""An own item may be named in place of the strongest if it carries this much of what that one does."""
+"""An own item may replace the strongest as a reason if its lift is at least this share of the strongest's."""
 
 
 @dataclass(frozen=True, eq=False)
 class Person:
-    """Somebody whose score is to be explained."""
+    """A person whose score is to be explained."""
 
     item_idx: I32
     """(n,) their own items"""
@@ -71,7 +71,7 @@ class Person:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What a score rests on."""
+    """What a score is based on."""
 
     item: Id
     score: float
@@ -81,22 +81,22 @@ class Explanation:
     reason: str
     """A few words for the person: 'because you liked ...', 'popular with people like you', 'popular'"""
     text: str
-    """One sentence with the figures"""
+    """One sentence with the numbers"""
     because: pl.DataFrame
     """item, (label), share, lift: own items that are the reason, largest lift first; none unless `kind` is 'liked'"""
     item_idx: I32
     """The same by internal index"""
     method: Literal["exact", "none"]
-    """exact: shares are parts of the score; none: it has no parts"""
+    """exact: shares are parts of the score; none: the score has no parts"""
     shares: pl.DataFrame
     """item, (label), share, lift of all own items, largest lift first; they and `rest` add up to the score"""
     rest: float | None
-    """The score without all shares; None if it has no parts"""
+    """The score minus all shares; None if it has no parts"""
 
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """What scores of one person are made of, at some items."""
+    """What one person's scores of some items consist of."""
 
     scores: F64
     """(n_targets,)"""
@@ -110,19 +110,19 @@ class _Parts:
 
 
 def person_of(model: Recommender, user_idx: int) -> Person:
-    """Somebody of the training data."""
+    """A person in the training data."""
     parts = model.derived.vector_part
     return Person(model.seen.row(user_idx), user_idx, None if parts is None else parts.users[user_idx])
 
 
 def somebody_new(model: Recommender, item_idx: I32) -> Person:
-    """Somebody with this history, each item once."""
+    """A new person with this history, each item once."""
     known = item_indices(model, item_idx)
     return Person(known, None, model.derived.vector_of(known))
 
 
 def explain_list(model: Recommender, person: Person, target_idx: npt.ArrayLike, k: int) -> list[Explanation]:
-    """Reasons for a whole list; own items that were named before give way to others that carry almost as much."""
+    """Reasons for a whole list; own items named before give way to others that contribute almost as much."""
     targets, own = indices_of(target_idx, len(model.items), "item"), person.item_idx
     k = checked_k(k)
     level, n_targets = model.derived.level, len(targets)
@@ -157,7 +157,7 @@ def _kind(lift: float, spread: float, gain: F64) -> ReasonKind:
 
 
 def _named(gain: F64, times: I64, k: int) -> I64:
-    """Up to k own items, of those that carry much: what was named before counts half as much each time."""
+    """Up to k own items among those that contribute most; the weight of an item halves each time it is named."""
     strong = np.flatnonzero(gain >= _STRONG * gain.max())
     fresh = gain[strong] * 0.5 ** times[strong]
     chosen = strong[np.argsort(-fresh, kind="stable")[:k]]

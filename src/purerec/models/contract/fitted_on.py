@@ -1,4 +1,4 @@
-"""The data of a fit: what it must have, and what a model remembers of it in its manifest."""
+"""The data of a fit: what it must have, and what a model records about it in its manifest."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from purerec.errors import DataError, StoreError, first_problem
 
 
 def need_positives(train: Interactions) -> Csr:
-    """The positives, of which there must be one."""
+    """The positives; an error if there are none."""
     if not train.n_positives:
         raise DataError(f"'{train.name}' has no positives to learn from; lower the rating that counts as positive")
     return train.positives
 
 
 def check_data(train: Interactions, valid: Interactions | None) -> None:
-    """Whether a model can be fitted on these."""
+    """Check that a model can be fitted on these."""
     if not len(train):
         raise DataError("there is nothing to fit on: the train part has no interactions")
     if valid is not None and (valid.users != train.users or valid.items != train.items):
@@ -32,7 +32,7 @@ class _Facts(BaseModel):
 
 
 class LastUpdate(_Facts):
-    """What updates added; all but `times` is about the last one."""
+    """What updates added; all but `times` describes the last one."""
 
     times: NonNegativeInt
     name: str
@@ -62,7 +62,7 @@ class FittedOn(_Facts):
     epochs_found: int | None = None
     """Epochs that early stopping found to be enough."""
     resolved: dict[str, int | float] = {}
-    """Settings that are None in the config, as they follow from the data; folders of before have none."""
+    """Settings that are None in the config, resolved from the data; empty in older folders."""
     updated: LastUpdate | None = None
 
     @classmethod

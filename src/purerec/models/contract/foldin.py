@@ -1,8 +1,8 @@
 """A vector for a person who was not in training: the model's own risk, minimised over e with the items fixed.
 
-Each class is one kind of risk. It is made once per model, with all that does not depend on the person, and then
-gives the vector of a history (in the space of `factors().users`) and its parts: the c_j of `explaining`,
-whose sum, up to a rest that is not the history's doing, is the vector.
+Each class is one kind of risk. It is built once per model, with everything that does not depend on the person, and
+then gives the vector of a history (in the space of `factors().users`) and its parts: the c_j of `explaining`, whose
+sum is the vector, up to a rest that does not come from the history.
 
     LogisticFolding   PURE, PU-GMF, GMF     exact minimum; in `purerec.models.families.folding`
     PairwiseFolding   BPR, LambdaFM, GANs   exact minimum over a fixed draw of negatives
@@ -22,32 +22,32 @@ from purerec.jit.simd import LANES
 from purerec.types import F32, F64, I32
 
 _GROUPS = 160
-"""Groups of negatives that a history is compared with under the pairwise risk."""
+"""Groups of negatives that a history is compared with in the pairwise risk."""
 _PAIRWISE_STEPS = 30
 
 
 class Folding(Protocol):
-    """A risk of one person, with the items fixed."""
+    """The risk of one person, with the items fixed."""
 
     def vector(self, history: I32) -> F32:
-        """(dim,) where the risk is least"""
+        """(dim,) the minimum of the risk"""
         ...
 
     def parts(self, history: I32, vector: F32) -> F32 | None:
-        """(len(history), dim) what each item of the history adds to the vector, if that can be said"""
+        """(len(history), dim) what each item of the history adds to the vector, if that is defined"""
         ...
 
 
 def tanh_ratio(a: F32) -> F32:
-    """tanh(a) / a. With the ratio held, the units of a hidden layer are linear in what flows in, and each item of a
-    history has its part of them."""
+    """tanh(a) / a. With this ratio held fixed, a hidden layer is linear in its input, so each item of a history has
+    its share."""
     small = np.abs(a) < 1e-6
     found: F32 = np.where(small, np.float32(1), np.tanh(a) / np.where(small, np.float32(1), a))
     return found
 
 
 def sigmoid(x: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """1 / (1 + exp(-x)), exact for a very small one, too."""
+    """1 / (1 + exp(-x)), accurate for very small values, too."""
     found: npt.NDArray[np.floating] = np.exp(-np.logaddexp(0, -x))
     return found
 
@@ -58,9 +58,9 @@ def sigmoid(x: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 class PairwiseFolding:
     """min_e  mean_{i own, g} softplus(s_g - s_i) + regularization/2 |e|^2,     s_i = e.q_i + b_i
 
-    s_g is the best score among the items of a group that are not the person's own. One item to a group is the risk of
-    plain BPR; several are that of BPR with the best of this many candidates as the negative, which is convex, too.
-    Groups are drawn once. `temperature` smooths the maximum; see `purerec.engines.foldin.pairwise`.
+    s_g is the best score among the items of a group that are not the person's own. With one item per group this is
+    the risk of plain BPR; with several, that of BPR with the best of as many candidates as the negative, which is
+    convex, too. Groups are drawn once. `temperature` smooths the maximum; see `purerec.engines.foldin.pairwise`.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class PairwiseFolding:
         share = terms.share.reshape(len(there), self._size)[there].astype(np.float64)
         own = self._items[history, : self._dim].astype(np.float64)
         slope = sigmoid(terms.score[there][None, :] - (own @ vector + self._bias[history])[:, None])
-        # Each pair pulls with its slope, and by as much as its curve takes back at e; so does the choice in a group.
+        # Each pair contributes its slope plus what its curvature takes back at e; so does the choice within a group.
         pull = slope + slope * (1 - slope) * ((own @ vector)[:, None] - (mean @ vector)[None, :])
         choice = np.einsum("gc,gcd->gd", share * (drawn @ vector), drawn) - (mean @ vector)[:, None] * mean
         right = pull.sum(axis=1)[:, None] * own - pull @ mean + slope @ choice / self._temperature
@@ -151,8 +151,8 @@ class PairwiseFolding:
 class SquaredFolding:
     """min_e  sum_{j own} (own_value - o_j - e.q_j)^2 + w sum_{others} (o_i + e.q_i)^2 + penalty |e|^2
 
-    o is what the score has besides e.q; w and the penalty depend on the length n of the history. In closed form: the
-    sum over all items of q_i q_i' is known beforehand.
+    o is what the score has besides e.q; w and the penalty depend on the length n of the history. Solved in closed
+    form: the sum over all items of q_i q_i' is computed beforehand.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class SquaredFolding:
         free_bias: bool = False,
         non_negative: bool = False,
     ) -> None:
-        """`own_weight` (n): of an own item, above w."""
+        """`own_weight` (n): the weight of an own item in addition to w."""
         n, self._dim = items.shape
         table = items.astype(np.float64)
         self._table = np.column_stack([table, np.ones(n)]) if free_bias else table
@@ -184,8 +184,8 @@ class SquaredFolding:
         return found[: self._dim].astype(np.float32)
 
     def parts(self, history: I32, vector: F32) -> F32 | None:
-        """H^-1 (own_target - o_j) q_j, H being the matrix of the normal equations; with vectors that are never
-        negative, of the elements that are not zero."""
+        """H^-1 (own_target - o_j) q_j, H being the matrix of the normal equations; for non-negative vectors,
+        restricted to the nonzero elements."""
         system, _, right = self._system(history)
         kept = np.arange(len(system))
         if self._non_negative:
@@ -195,7 +195,7 @@ class SquaredFolding:
         return found[:, : self._dim].astype(np.float32)
 
     def _system(self, history: I32) -> tuple[F64, F64, F64]:
-        """The matrix of the normal equations, the own items, and what each puts on their right side."""
+        """The matrix of the normal equations, the own items, and what each contributes to the right-hand side."""
         n, own = len(history), self._table[history]
         system = self._own_weight(n) * (own.T @ own) + self._weight(n) * self._gram
         system[np.diag_indices_from(system)] += self._penalty(n) + 1e-9
@@ -206,7 +206,7 @@ class SquaredFolding:
             return np.linalg.solve(system, right).astype(np.float64, copy=False)
         from scipy.optimize import nnls
 
-        # |L'x - y|^2 with LL' = system and Ly = right is the same problem but for a constant.
+        # |L'x - y|^2 with LL' = system and Ly = right is the same problem up to a constant.
         lower = np.linalg.cholesky(system)
         found: F64 = nnls(lower.T, np.linalg.solve(lower, right))[0]
         return found

@@ -1,4 +1,4 @@
-"""What models share that are fitted in epochs: their settings, schedules, and the way into `training`."""
+"""What models fitted in epochs share: settings, schedules and the interface to `training`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RATE_TO_CONTINUE = 0.1
 
 
 def _metric_name(name: str) -> str:
-    return parse(name, imports=False).name  # settings are read from files, too, which must not decide that
+    return parse(name, imports=False).name  # settings may come from files, which must not trigger imports
 
 
 class EpochConfig(Config):
@@ -44,11 +44,11 @@ class EpochConfig(Config):
     validate_every: int = Field(default=5, ge=1)
     """Epochs between validations."""
     patience: Annotated[int, Field(ge=1)] | None = None
-    """Stop when this many validations in a row were no better, and go back to the best. None: never."""
+    """Stop after this many validations in a row without improvement and return to the best. None: never."""
 
 
 class Fitting(Trainable, Protocol):
-    """One that can tell the parameters reached so far."""
+    """A `Trainable` that can return its current parameters."""
 
     def parameters(self) -> State:
         """What the model scores with."""
@@ -56,12 +56,12 @@ class Fitting(Trainable, Protocol):
 
 
 class EpochModel(Recommender):
-    """Base of models whose parameters, a dict of arrays, are improved by epochs."""
+    """Base of models whose parameters, a dict of arrays, are trained in epochs."""
 
     config: EpochConfig
     history: History | None = None
     continues: ClassVar[bool] = True
-    """Whether more data can be learned from where the last fit ended (see `updating`)"""
+    """Whether an update continues from the last fit (see `updating`)"""
     _params: State
 
     def _facts(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class EpochModel(Recommender):
         """A fresh start."""
 
     def _remedy(self) -> str:
-        """What to do if training runs away."""
+        """What to do if training diverges."""
         return f"lower learning_rate (now {getattr(self.config, 'learning_rate', 0):g}) or raise regularization"
 
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
@@ -121,7 +121,7 @@ class EpochModel(Recommender):
     # ------------------------------------------------------------------ more data
 
     def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
-        """A few epochs at a lower rate, from the parameters there are."""
+        """A few epochs at a lower rate, starting from the current parameters."""
         learner = copy.copy(self)
         learner.config = self.config.model_copy(update=self._settings_to_continue(epochs))
         fitting = learner._fitting(train, seed)
@@ -135,7 +135,7 @@ class EpochModel(Recommender):
         super()._remember(train, seed, seconds)
         resolved = self.fitted_on.resolved
         if "dim" in resolved and "user" in self._params:
-            # Vectors that were continued have kept their width, whatever the rule would say now.
+            # Continued vectors keep their width, whatever the rule would give now.
             width = self._params["user"].shape[1]
             self.fitted_on = self.fitted_on.model_copy(update={"resolved": resolved | {"dim": width}})
 
@@ -144,13 +144,13 @@ class EpochModel(Recommender):
         self.history = other.history
 
     def _known_state(self) -> State:
-        """The parameters, under the names that the state of a fitting has for them."""
+        """The parameters, under their names in the state of a fitting."""
         return dict(self._params)
 
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
-        """What a continued fit has other settings for."""
+        """The settings that differ in a continued fit."""
         found: dict[str, Any] = {"epochs": epochs or max(1, round(_EPOCHS_TO_CONTINUE * self.config.epochs))}
-        if "dim" in type(self.config).model_fields:  # None would follow the number of users
+        if "dim" in type(self.config).model_fields:  # None would depend on the number of users
             found["dim"] = self._params["user"].shape[1]
         if (rate := getattr(self.config, "learning_rate", None)) is not None:
             found["learning_rate"] = rate * _RATE_TO_CONTINUE
@@ -178,7 +178,7 @@ class EpochModel(Recommender):
 
 
 def _with_known(fresh: State, known: State) -> State:
-    """Fresh arrays with what is known in their first rows and columns; the rest, new ids and padding, stays."""
+    """Fresh arrays with the known values in their first rows and columns; the rest, new ids and padding, is kept."""
     found = {}
     for name, array in fresh.items():
         found[name] = array
@@ -199,7 +199,7 @@ def scheduled(schedule: RateSchedule, rate: float, number: int, epochs: int) -> 
 
 
 def with_strangers(vectors: F32, known: Mask) -> F32:
-    """A copy of the users' vectors in which those of whom nothing is known have the mean of the others."""
+    """A copy of the users' vectors, with the mean of the known users for those about whom nothing is known."""
     found = vectors.copy()
     found[~known] = vectors[known].mean(axis=0)
     return found

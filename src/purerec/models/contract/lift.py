@@ -1,12 +1,13 @@
-"""What a score, or a part of it, is above what popularity explains.
+"""How far a score, or a part of it, exceeds what popularity explains.
 
-Scores of one person mix two things: how well an item does with everybody, and what sets it apart for this person.
+A person's scores mix two things: how well an item scores with everybody, and what sets it apart for this person.
 The first is the mean score over people. How closely a person's scores follow it is a regression over some items,
 drawn by their popularity (`Level.items`), and the lift is what the regression leaves:
 
     lift(i) = x(i) - mean of x - slope * level(i)
 
-Being linear, it works on parts as well: the lifts of what own items add, and of the rest, sum to that of the score.
+Since it is linear, it applies to parts as well: the lifts of the own items' shares and of the rest add up to that of
+the score.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _BLOCK = 16
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """How well items do with everybody."""
+    """How well items score with everybody."""
 
     items: I64
     """(n,) the items that lifts are measured against"""
     of_all: F64
-    """(n_items,) the mean score over people, less its mean over `items`"""
+    """(n_items,) the mean score over people, minus its mean over `items`"""
 
     def lift(self, values: F64, at_items: F64, target_idx: I64) -> F64:
         """(..., n_targets) of values (..., n_targets) at some items, from the same (..., n) at `items`."""
@@ -46,7 +47,7 @@ class Level:
 
 
 def level_of(model: Recommender) -> Level:
-    """From an even sample of the people and, by popularity, of the items."""
+    """The level from a uniform sample of people and a sample of items by popularity."""
     liked = model.derived.popularity.astype(np.float64) + 1e-9
     order = np.argsort(liked, kind="stable")
     reached = np.cumsum(liked[order]) / liked.sum()

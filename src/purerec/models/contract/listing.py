@@ -1,4 +1,4 @@
-"""Lists as tables, with external ids: ids are translated at the door, on the way in and on the way out."""
+"""Lists as tables with external ids, translated on the way in and on the way out."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 NEW = "new, and like what you liked"
 """Why a cold item is in a list"""
 _LISTED = 1 << 22
-"""The most places in lists that are held at once: 32 MB, and a table of them is some ten times as large."""
+"""The most list places held at once: 32 MB; a table of them is about ten times as large."""
 
 
 @dataclass(frozen=True)
 class ListOptions:
-    """What may be in a list, by external id, and what is said about it: see `Recommender.recommend`."""
+    """What a list may contain, by external id, and what it shows: see `Recommender.recommend`."""
 
     exclude_seen: bool = True
     items: Iterable[Id] | None = None
@@ -40,7 +40,7 @@ class ListOptions:
 
     @property
     def cold(self) -> bool:
-        """Whether there may be items that nobody had in training."""
+        """Whether lists may contain items that nobody had in training."""
         return self.rules is not None and self.rules.cold_items > 0
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ def table(
     whole = bool(there.all())
     kept = flat if whole else flat[there]
     columns: dict[str, Any] = {} if user is None else {"user": user if whole else user.filter(there)}
-    # The ids of cold items may be of another type, so that all are taken from the table, in every block.
+    # Cold items may have ids of another type, so all ids are taken from the table, in every block.
     columns["item"] = table_of(model).ids.gather(kept) if cold else model.items.take(kept)
     if model.labels is not None:
         titles = table_of(model).titles if cold else None
@@ -141,7 +141,7 @@ def table(
 
 
 def _reasons(model: Recommender, people: Iterable[Person], found: TopK, explain: int) -> list[str] | None:
-    """One for each place of all lists."""
+    """One reason for each place of all lists."""
     if not explain:
         return None
     reasons, n = [], len(model.items)
@@ -153,7 +153,7 @@ def _reasons(model: Recommender, people: Iterable[Person], found: TopK, explain:
 
 
 def _gather(values: pl.Series, idx: I32) -> pl.Series:
-    """Null beyond the end."""
+    """Null for indices beyond the end."""
     at = pl.Series(idx)
     return values.gather(at.set(at >= len(values), None))
 

@@ -1,4 +1,4 @@
-"""A fitted model as a folder: what is written, and how it is checked when it comes back."""
+"""A fitted model as a folder: what is written, and how it is checked when it is read."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | Non
 
 
 def class_path(model: type[Recommender]) -> str | None:
-    """`module:Class` of a model that is not one of purerec's."""
+    """`module:Class` of a model that is not purerec's own."""
     own = getattr(model, "own_class", model)
     return None if own.__module__.startswith("purerec.") else import_path(own)
 
 
 def restore(kind: type[AnyModel], stored: storage.Stored, where: str) -> AnyModel:
-    """A model from what was found in a folder; `where` names it in errors."""
+    """A model from the content of a folder; `where` names the folder in errors."""
     try:
         model = kind(make_config(kind, _with_known_metric(kind._upgraded(stored.manifest["config"]))))
         model.fitted_on = FittedOn.read(stored.manifest["fitted_on"])
@@ -62,7 +62,7 @@ def restore(kind: type[AnyModel], stored: storage.Stored, where: str) -> AnyMode
 
 
 def _with_known_metric(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without a metric of somebody else's that is not here: it said when to stop fitting, and that is over."""
+    """The settings without a custom metric that is not registered here: it only decided when to stop fitting."""
     try:
         parse(str(settings.get("metric", "P@5")), imports=False)
     except ConfigError:
@@ -71,7 +71,7 @@ def _with_known_metric(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _take(model: Recommender, tensors: Mapping[str, Array]) -> None:
-    """What `write` wrote, checked: nothing inconsistent reaches the code that computes with it."""
+    """Check what `write` wrote and adopt it: nothing inconsistent reaches the code that computes with it."""
     users, items = (storage.unpack_vocabulary(what, tensors) for what in ("user", "item"))
     labels = storage.unpack_strings("item.labels", tensors) if "item.labels.ends" in tensors else None
     shape = (len(users), len(items))

@@ -1,12 +1,12 @@
-"""Your own class as a model: `fit` and `score` are enough, nothing has to be inherited.
+"""Your own class as a model: `fit` and `score` are enough; no base class is needed.
 
-    fit(train)                train: Interactions; with parameters named `seed` or `valid`, these are passed, too
+    fit(train)                train: Interactions; parameters named `seed` or `valid` are passed if present
     score(user_idx)           (len(user_idx), n_items) scores by internal index
-    score_history(item_idx)   (n_items,) optional: scores for somebody who was not in training
+    score_history(item_idx)   (n_items,) optional: scores for a person who was not in training
 
-Its settings are the parameters of `__init__`, each with a default. What it learned is what `fit` puts into
-attributes whose names end in an underscore, as in scikit-learn: numbers and arrays of numbers, which are what is
-stored. `name` (else the class name in small letters), and `search_space` for `purerec tune`, may be added.
+Its settings are the parameters of `__init__`, each with a default. What it has learned is what `fit` puts into
+attributes whose names end in an underscore, as in scikit-learn: numbers and arrays of numbers, and this is what is
+stored. `name` (default: the class name in lower case) and `search_space` for `purerec tune` are optional.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HELP = "docs/extending.md has an example"
 
 
 class OwnModel(Recommender):
-    """A model around an object of somebody else's class."""
+    """A model that wraps an object of a user-defined class."""
 
     own_class: ClassVar[type]
 
@@ -66,7 +66,7 @@ class OwnModel(Recommender):
 
     @contextmanager
     def _calling(self, method: str) -> Iterator[None]:
-        """An error in the code of somebody else says so."""
+        """Mark errors that come from the user's code."""
         try:
             yield
         except Exception as error:
@@ -79,7 +79,7 @@ class OwnModel(Recommender):
             raise ScoreError(
                 f"{self.name}: {method} returned {_kind(found)}; an array of numbers of the shape {shape} is needed"
             )
-        with np.errstate(over="ignore"):  # what is too large becomes inf, which ranking refuses
+        with np.errstate(over="ignore"):  # values that are too large become inf, which ranking refuses
             return np.ascontiguousarray(found, dtype=np.float32)
 
     # ------------------------------------------------------------------ storing
@@ -90,7 +90,7 @@ class OwnModel(Recommender):
         return super().save(path, files=files, **facts)
 
     def _check_restored(self) -> None:
-        """Whether an object that has only what is stored gives the same scores."""
+        """Check that an object restored from what is stored gives the same scores."""
         again, first = self._new(), np.zeros(1, dtype=np.int64)
         _set_learned(again, self._state())
         try:
@@ -118,7 +118,7 @@ class OwnModel(Recommender):
         return {}
 
     def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
-        """What it must look like is known to its author only; scores are checked."""
+        """Only the author knows what the state must look like; the scores are checked instead."""
 
 
 _WHAT_IS_STORED = "keep what score needs in attributes whose names end in '_', as numbers or numpy arrays of numbers"
@@ -139,7 +139,7 @@ def _kind(value: Any) -> str:
 
 
 def as_model(own: Any) -> type[Recommender]:
-    """The model that a class is, or that is made around it; a sentence, if that cannot be."""
+    """A class as a model, wrapped if necessary; an error that says why if that is impossible."""
     if not isinstance(own, type):
         what = f"an object of {type(own).__name__}" if hasattr(own, "fit") else f"a {type(own).__name__}"
         raise ConfigError(f"a model is a class, and this is {what}; {_HELP}")

@@ -1,6 +1,6 @@
 """The contract of every model: a validated config, `fit`, `score`, `recommend`, `save`.
 
-A model sees internal indices only; external ids are translated at its door.
+Inside, a model sees internal indices only; external ids are translated in its public methods.
 """
 
 from __future__ import annotations
@@ -37,25 +37,26 @@ from purerec.types import F32, I32, I64, State
 
 
 class Recommender(ABC):
-    """Base of all models: what each has to write, fitting, storing, and what people ask of a fitted one.
+    """Base of all models: what each one implements, fitting, storing, and the queries that a fitted model answers.
 
-    The answers themselves are in `answering`, `similar`, `explaining` and `updating`: functions that take a model.
+    The queries are implemented in `answering`, `similar`, `explaining` and `updating`, as functions that take a
+    model.
 
     config, config_class   its settings, and their class
     is_fitted, fitted_on   whether it is fitted, and on what
     users, items, labels   ids and titles by internal index
-    derived                what follows from what was learned, computed when it is asked for
+    derived                what follows from the parameters, computed on first use
     """
 
     name: ClassVar[str]
-    """Its name at the command line."""
+    """Its name on the command line."""
     config_class: ClassVar[type[Config]] = Config
     personalised: ClassVar[bool] = True
     """Whether different people may get different lists."""
     deterministic: ClassVar[bool] = False
-    """Whether a fit is the same for every seed, so that comparisons fit it once."""
+    """Whether a fit is the same for every seed, so that comparisons fit the model only once."""
     continues: ClassVar[bool] = False
-    """Whether more data can be learned from where the last fit ended; else an update fits from scratch."""
+    """Whether an update continues from the last fit; otherwise it fits from scratch."""
     fitted_on: FittedOn
     item_table: ItemTable | None = None
     """What is known about items: see `set_items`."""
@@ -84,7 +85,7 @@ class Recommender(ABC):
         self._users = None
         return self
 
-    # ------------------------------------------------------------------ to be written by each model
+    # ------------------------------------------------------------------ every model implements
     @abstractmethod
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
         """Learn from `train.positives` (or its ratings)."""
@@ -105,7 +106,7 @@ class Recommender(ABC):
     def _score(self, user_idx: I64) -> F32:
         """(len(user_idx), n_items) float32"""
 
-    # ------------------------------------------------------------------ may be written by a model
+    # ------------------------------------------------------------------ a model may override
     def factors(self) -> Factors | None:
         """User vectors, item vectors and item bias, if the score is their dot product; else None."""
         return None
@@ -123,29 +124,29 @@ class Recommender(ABC):
         return None
 
     def _score_history(self, item_idx: I32) -> F32:
-        """(n_items,) scores for a person of whom only these items are known, if there is no such way."""
+        """(n_items,) scores for a person with only these items, for models without `_folding`."""
         raise ConfigError(f"{self.name} cannot recommend for people who were not in training")
 
     def _shares(self, person: Person, target_idx: I64) -> F32 | None:
-        """(n, len(target_idx)) what each of a person's own items adds to the score of others, if that can be said."""
+        """(n, len(target_idx)) what each of a person's own items adds to the scores of others, if that is defined."""
         return None
 
     def _item_weights(self, item_idx: int) -> F32 | None:
-        """(n_items,) how near the model itself puts other items to this one, if it has such weights."""
+        """(n_items,) the model's own weights between this item and the others, if it has such weights."""
         return None
 
     def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
-        """Go on from what was learned, on a log that has grown; how many epochs that took. If `continues`."""
+        """Continue training on a log that has grown; returns the number of epochs. Needed if `continues`."""
         raise NotImplementedError(f"{self.name} says that it continues, but not how")
 
     def resolved(self, positives: Csr) -> dict[str, int | float]:
-        """The settings that are None in the config because they follow from the data, as numbers."""
+        """The values of the settings that are None in the config because they depend on the data."""
         space = self.config.search_space
         starts = {name: space[name].start for name, value in self.config if value is None and name in space}
         return {name: start(positives) for name, start in starts.items() if callable(start)}
 
     def _check_update(self) -> None:  # noqa: B027  # most models can
-        """An error if the model cannot learn from more data."""
+        """Raise an error if the model cannot learn from more data."""
 
     # ------------------------------------------------------------------ fitting
     def fit(
@@ -159,10 +160,10 @@ class Recommender(ABC):
         return self
 
     def update(self, new: Interactions, *, seed: int = 0, run: Run | None = None, epochs: int | None = None) -> Self:
-        """Learn from new interactions on top of those fitted on; new users and items get rows of their own.
+        """Learn from new interactions in addition to those fitted on; new users and items get rows of their own.
 
-        Models in epochs go on from where they are, for `epochs` (None: a share of those of a fit); the others are
-        fitted from scratch to all positives. See `purerec.models.contract.updating`.
+        Models trained in epochs continue from their parameters for `epochs` (None: a share of the epochs of a fit);
+        the others are fitted from scratch on all positives. See `purerec.models.contract.updating`.
         """
         return update(self, new, seed=seed, run=run, epochs=epochs)
 
@@ -171,14 +172,14 @@ class Recommender(ABC):
         self.fitted_on = FittedOn.of(train, seed=seed, seconds=seconds, resolved=self.resolved(train.positives))
 
     def _knows(self, users: Vocabulary, items: Vocabulary, labels: pl.Series | None, seen: Csr) -> None:
-        """The people, items and positives that the model is about."""
+        """Set the people, items and positives that the model knows."""
         self._users, self._items, self._labels, self._seen = users, items, labels, seen
         self.derived = Derived(self)
         if self.item_table is not None:
             self.set_items(self.item_table)
 
     def set_items(self, table: ItemTable) -> Self:
-        """Take what is known about items, for rules; a title in the table is the item's title from now on."""
+        """Attach an item table, for rules; titles in the table replace those of the items."""
         aligned = table.aligned(self.items)
         if aligned.titles is not None:
             titles, old = aligned.titles.head(aligned.n_warm), self._labels
@@ -187,7 +188,7 @@ class Recommender(ABC):
         return self
 
     def _take_over(self, other: Self) -> None:
-        """Become what a copy has become by learning more."""
+        """Adopt the state of an updated copy."""
         self._knows(other.users, other.items, other.labels, other.seen)
         self._set_state(other._state())
         self.fitted_on = other.fitted_on
@@ -240,8 +241,8 @@ class Recommender(ABC):
     ) -> pl.DataFrame:
         """The k best items of some users, or of all: a table of user, item, score, rank (and label).
 
-        `items` are the only candidates, if given; those of `exclude` are none (unknown ones are no error there). With
-        `explain`, a column gives reasons: at most this many of the person's own items. Rules: see `rules`.
+        `items`, if given, are the only candidates; items in `exclude` are never listed (unknown ones are ignored).
+        With `explain`, a column gives reasons: at most this many of the person's own items. For rules, see `rules`.
         """
         options = listing.ListOptions(exclude_seen, items, exclude, explain, ListRules.of(rules))
         return pl.concat(listing.blocks_for_users(self, users, k, options, None), rechunk=False)
@@ -258,7 +259,7 @@ class Recommender(ABC):
         block_users: int | None = None,
         **rules: Unpack[RuleOptions],
     ) -> Iterator[pl.DataFrame]:
-        """The same table in parts of `block_users` users, one in memory at a time; at least one part."""
+        """The same table in blocks of `block_users` users, one in memory at a time; at least one block."""
         options = listing.ListOptions(exclude_seen, items, exclude, explain, ListRules.of(rules))
         return listing.blocks_for_users(self, users, k, options, block_users)
 
@@ -301,10 +302,10 @@ class Recommender(ABC):
         return self.derived.popularity
 
     def similar_items(self, item: Id, k: int = 10) -> pl.DataFrame:
-        """The k items nearest to one: a table of item, score, rank (and label).
+        """The k items most similar to one: a table of item, score, rank (and label).
 
-        By the model's own weights between items, if any; by the cosine of their vectors; else by the
-        cosine of who liked them.
+        By the model's own weights between items, if any; by the cosine of their vectors; else by the cosine of who
+        liked them.
         """
         return listing.table(self, similar.top_similar(self, self.items.index(item), k))
 
@@ -313,7 +314,8 @@ class Recommender(ABC):
         return similar.top_similar(self, item_idx, k)
 
     def explain(self, user: Id, item: Id, k: int = 5) -> Explanation:
-        """Why an item is in a person's list, with the k own items at most that carry its score; see `explaining`."""
+        """Why an item is in a person's list, with at most k own items that account for its score; see
+        `explaining`."""
         return self.reasons_for_user(self.users.index(user), self.items.index(item), k)[0]
 
     def explain_for(self, history: Iterable[Id] | Id, item: Id, k: int = 5) -> Explanation:
@@ -321,12 +323,12 @@ class Recommender(ABC):
         return self.reasons_for_history(listing.history_of(self, history), self.items.index(item), k)[0]
 
     def reasons_for_user(self, user_idx: int, target_idx: npt.ArrayLike, k: int = 2) -> list[Explanation]:
-        """Reasons for a whole list by internal index, which do not repeat the same own items."""
+        """Reasons for a whole list by internal index, which avoid repeating the same own items."""
         user_idx = index_of(user_idx, len(self.users), "user")
         return explaining.explain_list(self, explaining.person_of(self, user_idx), target_idx, k)
 
     def reasons_for_history(self, item_idx: I32, target_idx: npt.ArrayLike, k: int = 2) -> list[Explanation]:
-        """The same for a new person; the history has each item once."""
+        """The same for a new person; the history contains each item once."""
         return explaining.explain_list(self, explaining.somebody_new(self, item_idx), target_idx, k)
 
     # ------------------------------------------------------------------ storing
@@ -337,11 +339,11 @@ class Recommender(ABC):
 
     @classmethod
     def _upgraded(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The settings of a folder that an earlier version wrote, with what newer settings mean for it."""
+        """The settings of a folder written by an earlier version, with newer settings at the values it implies."""
         return settings
 
     def _facts(self) -> dict[str, Any]:
-        """More for the manifest, such as how training went."""
+        """Additional facts for the manifest, such as how training went."""
         return {}
 
     def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:

@@ -1,17 +1,17 @@
-"""Rules for lists at the time they are made: which items may be in them, and how they are put together.
+"""Rules applied when lists are made: which items they may contain, and how they are composed.
 
     where                  conditions on the item table, see `purerec.data.items.conditions`
-    at_most                {column: n}: no more than n items of the same value (of the same genre, say)
-    diversity              from 0 to 1: how much an item loses by being like one that is in the list already (MMR)
+    at_most                {column: n}: at most n items with the same value (of the same genre, say)
+    diversity              from 0 to 1: how much an item loses for being similar to one already in the list (MMR)
     popularity_discount    from 0 to 1: how much popular items lose
     cold_items             places at the end for items that nobody had in training
 
-`where` decides before scores are ranked. The others choose from the best of each person, twenty times as many as are
-asked for (from 200 to 5,000), which bounds what a list costs; so a list may be shorter than asked for. Within these,
-scores count from 0 to 1. Two items are alike by the cosine of their vectors, or of the people who liked them.
+`where` applies before scores are ranked. The others choose from each person's best items, twenty times as many as
+requested (from 200 to 5,000), which bounds the cost of a list; so a list may be shorter than requested. Among these,
+scores are scaled to 0 to 1. Similarity is the cosine of two items' vectors, or of the people who liked them.
 
-Cold items are those of the item table whose columns are most like those of what the person has. That is all that is
-known about them: no model has judged them, and they have no score.
+Cold items are those of the item table whose columns are most like those of the person's items. Nothing else is known
+about them: no model has scored them, and they have no score.
 """
 
 from __future__ import annotations
@@ -81,22 +81,22 @@ class ListRules:
 
     @property
     def rearranges(self) -> bool:
-        """Whether the best by score are not the list."""
+        """Whether the list may differ from the best items by score."""
         return bool(self.at_most or self.diversity or self.popularity_discount)
 
     def pool(self, k: int) -> int:
-        """How many of the best by score the list is made from."""
+        """How many of the best items by score the list is chosen from."""
         return max(k, min(max(_POOL * k, _SMALLEST_POOL), _LARGEST_POOL)) if self.rearranges else k
 
     def allowed(self, model: Recommender) -> I32 | None:
-        """The model's items that fulfil the conditions; None: all."""
+        """The model's items that satisfy the conditions; None: all."""
         if not self.where:
             return None
         table = table_of(model)
         return np.flatnonzero(fulfilled(table, self.where)[: table.n_warm]).astype(np.int32)
 
     def arrange(self, model: Recommender, found: TopK, own: Sequence[I32], k: int) -> TopK:
-        """(n, k) lists from the best of each person, who has the items of `own`."""
+        """(n, k) lists chosen from each person's best items; `own` has the items of each person."""
         rows = [
             self._arranged(model, row[row >= 0], scores[row >= 0], mine, k)
             for row, scores, mine in zip(found.items, found.scores, own, strict=True)
@@ -118,7 +118,7 @@ class ListRules:
         return np.concatenate([items[:kept], cold]), np.concatenate([values[:kept], unknown])
 
     def _chosen(self, model: Recommender, pool: I32, scores: F32, k: int) -> I64:
-        """Positions in the pool, one after the other: the best of what is left and allowed."""
+        """Positions in the pool, chosen one by one: the best item that is left and allowed."""
         value = _from_0_to_1(scores)
         if self.popularity_discount:
             liked = np.log1p(model.derived.popularity)
@@ -165,7 +165,7 @@ class _Cap:
         self._most = most
 
     def count(self, at: int, left: Mask) -> None:
-        """An item of the pool was chosen: what has a value that is used up may not be."""
+        """Count a chosen item; items with a value that is used up are no longer allowed."""
         for code in self._codes[self._starts[at] : self._starts[at + 1]].tolist():
             self._left[code] = self._left.get(code, self._most) - 1
             if not self._left[code]:

@@ -1,7 +1,7 @@
 """Where `purerec tune` looks: the values that a setting may take in a search, declared beside the config.
 
-A config class names its spaces in `search_space`. What is fixed there by choice (schedules, engines, limits) is not
-searched; nor is anything whose default already follows from the data and hardly matters.
+A config class lists its spaces in `search_space`. Deliberate choices (schedules, engines, limits) are not searched,
+nor is anything whose default already depends on the data and hardly matters.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from purerec.data.interactions import Csr
 
 Start = float | Callable[[Csr], float] | None
-"""What a default of None comes to, as a number or from the positives; not needed for other defaults."""
+"""The value of a default of None, as a number or computed from the positives; not needed for other defaults."""
 
 
 @dataclass(frozen=True)
 class Floats:
-    """Numbers from `low` to `high`, evenly in the logarithm unless told otherwise."""
+    """Numbers from `low` to `high`, uniform in the logarithm unless `log` is false."""
 
     low: float
     high: float
@@ -26,7 +26,7 @@ class Floats:
     start: Start = None
 
     def suggest(self, name: str, trial: Any) -> float:
-        # Three digits: what a person would write, and far finer than a search can tell apart.
+        # Three digits: what a person would write, and far finer than a search can resolve.
         return float(f"{trial.suggest_float(name, self.low, self.high, log=self.log):.3g}")
 
     def nearest(self, value: float) -> float:
@@ -38,7 +38,7 @@ class Floats:
 
 @dataclass(frozen=True)
 class Ints:
-    """Whole numbers from `low` to `high`, evenly in the logarithm unless told otherwise."""
+    """Whole numbers from `low` to `high`, uniform in the logarithm unless `log` is false."""
 
     low: int
     high: int

@@ -1,8 +1,9 @@
-"""Items that are near to one.
+"""Items that are similar to a given one.
 
-Vectors of items that a handful liked point anywhere, some of them by chance exactly where a well-known one does. So a
-cosine counts only as far as there is support for it: it is multiplied by n / (n + 50), where n people liked the other
-item. 50 is what found the items best that people held out like together (docs/recommending.md).
+Vectors of items that only a handful of people liked point in arbitrary directions, some by chance exactly where a
+well-known one does. So a cosine counts only as far as it is supported: it is multiplied by n / (n + 50), where n
+people liked the other item. The value 50 was best at finding items that held-out people like together
+(docs/recommending.md).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
 
 SUPPORT = 50.0
-"""The number of people who liked an item with which its cosine counts half."""
+"""The number of fans at which an item's cosine counts half."""
 
 
 def top_similar(model: Recommender, item_idx: int, k: int) -> TopK:
@@ -32,8 +33,8 @@ def top_similar(model: Recommender, item_idx: int, k: int) -> TopK:
 
 
 def similarity(model: Recommender, item_idx: int) -> F32:
-    """(n_items,) the cosine of vectors, shrunk by support; without vectors the model's own weights between items,
-    which are regularised already; else the cosine of who liked them, shrunk as well."""
+    """(n_items,) the cosine of vectors, shrunk by support; without vectors, the model's own weights between items,
+    which are already regularised; else the cosine of who liked them, shrunk as well."""
     if not model.derived.has_vectors:
         own = model._item_weights(item_idx)
         if own is not None:

@@ -2,12 +2,12 @@
 
     vocabularies    the old ones, with new ids appended: an id keeps its index, and so its row
     positives       those that the model has seen and the new ones, each pair once
-    parameters      models in epochs keep theirs, in the rows and columns they had; new ones start at random, as in a
-                    first fit. Then follow a few epochs over all positives at a lower rate.
+    parameters      models trained in epochs keep theirs in the same rows and columns; new ones start at random, as in
+                    a first fit. Then follow a few epochs over all positives at a lower rate.
     no epochs       models that count or solve (itempop, ease, itemknn, slopeone, coclustering), and nmf, whose zeros
-                    would stay zeros, are fitted from scratch to all positives: there is nothing to continue from.
+                    would stay zeros, are fitted from scratch on all positives: there is nothing to continue from.
 
-The update happens on a copy that takes the model's place when it is complete: an interruption changes nothing.
+The update runs on a copy that replaces the model when it is complete: an interruption changes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """The data of a model and new data, as one log."""
+    """A model's data and new data as one log."""
 
     united: Interactions
     """All positives, one row each"""
@@ -72,7 +72,7 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
 
 
 def unite(model: Recommender, new: Interactions) -> Growth:
-    """The positives that a model has seen and those of a log, under vocabularies that have room for both."""
+    """The positives that a model has seen and those of a log, with vocabularies that cover both."""
     log = _as_the_model_sees_it(model, new.compact())
     users, user_idx = append(model.users, log.users)
     items, item_idx = append(model.items, log.items)
@@ -85,7 +85,7 @@ def unite(model: Recommender, new: Interactions) -> Growth:
     labels = _labels(model.labels, len(model.items), log.item_labels, item_idx, len(items))
     name = model.fitted_on.name
     united = Interactions(users, items, pairs.users, pairs.indices, item_labels=labels, name=name)
-    united.__dict__["pairs"] = pairs  # found already
+    united.__dict__["pairs"] = pairs  # already computed
     return Growth(
         united,
         rows=len(new),
@@ -96,7 +96,7 @@ def unite(model: Recommender, new: Interactions) -> Growth:
 
 
 def append(old: Vocabulary, new: Vocabulary) -> tuple[Vocabulary, I64]:
-    """The old ids followed by the new ones that are not among them, and where each of `new` is in that."""
+    """The old ids followed by those of `new` not among them, and the position of each id of `new`."""
     if len(new) and old.is_integer != new.is_integer:
         kinds = ("integers", "text") if old.is_integer else ("text", "integers")
         raise DataError(
@@ -125,7 +125,7 @@ def _check(model: Recommender, epochs: int | None) -> None:
 
 
 def _as_the_model_sees_it(model: Recommender, log: Interactions) -> Interactions:
-    """Ratings without a threshold of their own have that of the first fit."""
+    """Ratings without a threshold of their own get that of the first fit."""
     threshold = model.fitted_on.positive_rating
     if log.rating is not None and log.positive_rating is None and threshold is not None:
         return replace(log, positive_rating=threshold)
@@ -146,7 +146,7 @@ def _labels(old: pl.Series | None, n_old: int, new: pl.Series | None, new_at: I6
 
 
 def _facts(old: FittedOn, found: FittedOn, new: Interactions, growth: Growth, epochs: int | None) -> FittedOn:
-    """What the first fit was, how large the data is now, and what the last update added."""
+    """Describes the first fit, the current size of the data, and what the last update added."""
     last = LastUpdate(
         times=(old.updated.times if old.updated is not None else 0) + 1,
         name=new.name,

@@ -1,4 +1,4 @@
-"""What GMF, PU-GMF and PURE share: a discriminator on embeddings, trained on positives and unlabeled pairs.
+"""Shared by GMF, PU-GMF and PURE: a discriminator on embeddings, trained on positives and unlabeled pairs.
 
 GMF is this with the PN risk. PU-GMF changes the risk, PURE adds generators and the person's history.
 """
@@ -41,21 +41,21 @@ class DiscriminatorConfig(EpochConfig):
     """Settings of a discriminator."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the embeddings. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more). The paper: 5, 8
-    and 16 for its three data sets."""
+    """Width of the embeddings. None: 5, 16 or 32, for up to 200, up to 2,000 or more users. The paper: 5, 8 and 16
+    for its three data sets."""
     scorer: ScorerName = "fm"
     """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
-    mlp: a network on both embeddings (engine torch). The paper: gmf, of which r is absorbed by free embeddings."""
+    mlp: a network on both embeddings (engine torch). The paper: gmf, whose r free embeddings absorb."""
     prior: Annotated[float, Field(gt=0, lt=1)] | Literal["per_user"] | None = None
     """What share of all pairs is relevant. None: the share that is observed."""
     unlabeled_ratio: float = Field(default=8.0, gt=0, le=100)
     """Unlabeled pairs drawn per positive: C of the sampling bound."""
     unlabeled: Literal["per_user", "global", "popularity"] = "per_user"
     """Where they come from. per_user: unobserved items of the positive's user; global: all unobserved pairs alike;
-    popularity: of the positive's user, in proportion to popularity."""
+    popularity: unobserved items of the positive's user, in proportion to their popularity."""
     negatives: Negatives = "uniform"
-    """uniform: unlabeled pairs as they are drawn, which is what the PU risk is about; dns: of `candidates` items for
-    a user the one with the highest score; drns: one of them at random, in proportion to exp(score)."""
+    """uniform: unlabeled pairs as they are drawn, as the PU risk assumes; dns: the highest-scoring of `candidates`
+    items for a user; drns: one of them at random, in proportion to exp(score)."""
     candidates: int = Field(default=10, ge=1, le=1000)
     """Items that dns and drns choose from."""
     epochs: int = Field(default=60, ge=0, le=100_000)
@@ -63,19 +63,19 @@ class DiscriminatorConfig(EpochConfig):
     batch_size: int = Field(default=256, ge=1, le=1_000_000)
     """Positives per step; at most an eighth of all positives, but no fewer than 32."""
     learning_rate: float = Field(default=1e-2, gt=0, le=10)
-    """Of Adam, at the start."""
+    """Initial learning rate of Adam."""
     schedule: RateSchedule = "cosine"
-    """cosine: the rate falls to zero; steps: a fifth of it after two thirds of the epochs, a twenty-fifth after eight
-    ninths."""
+    """cosine: the rate falls to zero over the epochs; steps: to a fifth after two thirds of the epochs, to a
+    twenty-fifth after eight ninths."""
     regularization: Annotated[float, Field(ge=0, le=1e6)] | None = None
     """L2 on the embeddings of sampled pairs, relative to the weight of a positive. None: a little less than the
-    structure that a log as sparse as this has by chance."""
+    structure that a log this sparse has by chance."""
     init_std: float = Field(default=0.1, gt=0, le=10)
-    """Deviation of the random start of the embeddings."""
+    """Standard deviation of the initial embeddings."""
     epsilon: float = Field(default=1e-8, gt=0, le=1)
-    """Of Adam. The objective is divided by the prior, so that this stays small against the gradients."""
+    """Epsilon of Adam. The objective is divided by the prior, so that this stays small relative to the gradients."""
     engine: EngineChoice = "auto"
-    """cpu: compiled kernels; torch: autograd, any scorer, GPU. auto: cpu if it has the scorer."""
+    """cpu: compiled kernels; torch: autograd, any scorer, GPU. auto: cpu if it supports the scorer."""
 
     search_space: ClassVar[SearchSpace] = {
         "dim": DIM,
@@ -102,11 +102,11 @@ class DiscriminatorModel(EpochModel):
     # ------------------------------------------------------------------ fitting
 
     def _fitting(self, train: Interactions, seed: int, start: Params | None = None) -> DiscriminatorGame:
-        """`start`: parameters that take the place of random ones."""
+        """`start`: initial parameters in place of random ones."""
         return DiscriminatorGame(self, train.positives, self._settings(train.positives), seed, start)
 
     def _settings(self, positives: Csr) -> GameSettings:
-        """The game of this config on this log: settings that follow the data are resolved here."""
+        """The game of this config on this log, with data-dependent settings resolved."""
         config, n, l2 = self.config, len(positives), self.config.regularization
         return GameSettings(
             dim=usual_dim(positives.shape[0]) if config.dim is None else config.dim,
@@ -117,7 +117,7 @@ class DiscriminatorModel(EpochModel):
             negatives=config.negatives,
             candidates=config.candidates,
             unlabeled_per_epoch=math.ceil(config.unlabeled_ratio * n),
-            # With few positives, smaller batches: else an epoch is a step or two, and the epochs are too few.
+            # With few positives, smaller batches: otherwise an epoch is a step or two, and the epochs are too few.
             batch_size=min(config.batch_size, max(32, n // 8)),
             regularization=usual_regularization(positives) if l2 is None else l2,
             epsilon=config.epsilon,
@@ -153,7 +153,7 @@ class DiscriminatorModel(EpochModel):
         if not own:
             super()._check_state(state, sizes)
             return
-        for name, array in own.items():  # of a module from outside, which alone knows what they look like
+        for name, array in own.items():  # only a custom module knows what its arrays look like
             check_finite(name, array)
         unused = SCORER_PARTS[self.config.scorer]
         layout = {name: part for name, part in self._layout().items() if name not in unused}
@@ -185,7 +185,7 @@ class DiscriminatorModel(EpochModel):
 
 
 class DiscriminatorGame:
-    """The discriminator (and generators) of one fit, as `training` wants them."""
+    """The discriminator (and generators) of one fit, as `training` expects them."""
 
     def __init__(
         self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, start: Params | None
@@ -209,7 +209,7 @@ class DiscriminatorGame:
         return record | {"learning_rate": self.model.learning_rate(number), **self.engine.norms()}
 
     def parameters(self) -> Params:
-        """What was learned so far; the buffers of a scorer from outside (running means, say) belong to it."""
+        """The parameters so far, including the buffers of a custom scorer (running means, say)."""
         params = self.engine.parameters()
         if self.model.scorer_module is not None:
             params |= {n: a for n, a in self.engine.state().items() if n.endswith("/buffer")}  # type: ignore[misc]  # float32 all

@@ -1,7 +1,7 @@
-"""The risk of a person who was not in training, for GMF, PU-GMF and PURE: what they were trained with.
+"""The risk of a person who was not in training, for GMF, PU-GMF and PURE: the one they were trained with.
 
-`nnpu` as `pu`, from which it differs for overfitted models, and hard negatives as uniform ones. The unlabeled part is
-exact, over all items.
+`nnpu` is treated as `pu`, from which it differs only for overfitted models, and hard negatives as uniform ones. The
+unlabeled part is exact, over all items.
 
 The softmax risk has no kernel of its own. It is the PU risk of a small prior with a bias of the person's own, so it
 is minimised as that, with a prior so small that nothing depends on it.
@@ -24,10 +24,10 @@ from purerec.ranking.scorers import Factors
 from purerec.types import F32, F64, I32, I64
 
 _PEOPLE = 256
-"""Of training, from whom a search may start"""
+"""People in training from whom a search may start"""
 _SMALL_PRIOR = 1e-8
 _SAMPLE = 1024
-"""Items on which the risk is minimised before the exact gradient is asked for"""
+"""Items on which the risk is minimised before the exact gradient is computed"""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,9 @@ class LogisticFolding:
     """min_e  -mean_{j own} phi_j + own mean_{j own} softplus(phi_j) + unlabeled kappa mean_{i drawn} softplus(phi_i)
               + regularization (1 + kappa) / 2 |e|^2,       phi_i = (e R).q_i + b_i + b
 
-    Drawn are items that are not the person's own, in expectation: no sampling error of a few draws. R is the relation
-    of the scorers gmf and bilinear; b is a free bias of the person, where users have one. Fakes have no part in it.
+    Items that are not the person's own are drawn in expectation, without the sampling error of a few draws. R is the
+    relation of the scorers gmf and bilinear; b is a free bias of the person, where users have one. Fakes are left
+    out.
     """
 
     def __init__(
@@ -62,9 +63,9 @@ class LogisticFolding:
         relation: F32 | None = None,
         free_bias: bool = False,
     ) -> None:
-        """`draw` (n_items,) is how often items are drawn, in all 1; `people` (n, dim) or, with the bias, (n, dim + 1)
-        are some of training. A search starts at the one who would do best: far from all of them, where the vectors do
-        not make up for the bias of the model, the risk is flat."""
+        """`draw` (n_items,) is how often items are drawn and sums to 1; `people` (n, dim) or, with the bias, (n, dim
+        + 1) are some people in training. A search starts at the best of them: far from all of them, where the vectors
+        do not offset the model's bias, the risk is flat."""
         self._items, self._risk, self._draw, self._free_bias = items, risk, draw, free_bias
         self._relation = None if relation is None else np.diag(relation) if relation.ndim == 1 else relation
         own_space = items if self._relation is None else items @ self._relation.T
@@ -110,7 +111,7 @@ class LogisticFolding:
         return found
 
     def _weights(self, history: I32) -> tuple[float, F32]:
-        """By how much the table's weights are scaled for this person, and how own items differ from that."""
+        """The factor on the table's weights for this person, and how own items differ from that."""
         free = 1.0 - float(self._draw[history].sum())
         strength = self._risk.unlabeled * self._risk.kappa(len(history))
         scale = strength / free if len(history) < len(self._items) and free > 1e-9 else 0.0
@@ -137,7 +138,7 @@ class LogisticFolding:
         return (found if self._relation is None else found @ self._relation).astype(np.float32)
 
     def _at(self, history: I32, e: F32) -> kernels.Sums:
-        """The derivatives at a vector, with the bias that suits it best, which is written into it."""
+        """The derivatives at a vector, whose bias is first set to its best value."""
         sums, own = kernels.make_sums(len(e)), self._table[history]
         scale, change = self._weights(history)
         pull, penalty = own.mean(axis=0, dtype=np.float64), self._penalty(len(history))
@@ -145,7 +146,7 @@ class LogisticFolding:
         given = self._all, terms, scale, pull, penalty, e, sums
         for _ in range(100 if self._free_bias else 0):
             kernels.add_up(*given, False)
-            # What holds against the pull of the own items, 1 in all, grows at most like exp(bias): no step is too far
+            # The force against the own items' pull (1 in total) grows at most like exp(bias): no step overshoots
             step = np.log(max(sums.gradient[-1] + 1, 1e-16))
             e[-1] -= np.float32(step)
             if abs(step) < 1e-4:
@@ -155,11 +156,11 @@ class LogisticFolding:
 
 
 def _sample(items: F32, offset: F32, draw: F64, people: F32) -> tuple[I64, F64]:
-    """Some items, half by how often they are drawn and half by how much they matter to people, evenly spaced in the
-    order of the catalogue; and the chance that each had."""
+    """A sample of items, half by how often they are drawn and half by how much they matter to people, evenly spaced
+    in catalogue order; and the probability that each had."""
     liked = sigmoid(people.astype(np.float32) @ items.T + offset).mean(axis=0) * draw
     chance = _SAMPLE * 0.5 * (draw / draw.sum() + liked / max(liked.sum(), 1e-300))
-    for _ in range(20):  # what is certain anyway leaves its surplus to the others
+    for _ in range(20):  # items that are certain to be chosen leave their surplus to the others
         chance = np.minimum(1, chance * (_SAMPLE / chance.sum()))
     ends = np.cumsum(chance)
     chosen = np.unique(np.searchsorted(ends, np.arange(0.5, ends[-1])))
@@ -168,7 +169,7 @@ def _sample(items: F32, offset: F32, draw: F64, people: F32) -> tuple[I64, F64]:
 
 
 def folding_of(parts: Factors, params: Params, settings: GameSettings, seen: Csr) -> LogisticFolding:
-    """`parts` are phi as a dot product of what `params` hold."""
+    """`parts` express phi as a dot product of `params`."""
     n, (n_users, n_items) = len(seen), seen.shape
     draw = np.full(n_items, 1 / n_items)
     if settings.unlabeled == "popularity":
@@ -176,7 +177,7 @@ def folding_of(parts: Factors, params: Params, settings: GameSettings, seen: Csr
 
     def kappa(n_own: int) -> float:
         if settings.unlabeled != "global":
-            return 1.0  # as many draws as the person has positives, relative to all
+            return 1.0  # draws in proportion to the person's positives
         return (n_items - n_own) / n_own * n / max(n_users * n_items - n, 1)
 
     some = np.linspace(0, n_users - 1, min(n_users, _PEOPLE)).astype(np.int64)
@@ -211,7 +212,7 @@ def folding_of(parts: Factors, params: Params, settings: GameSettings, seen: Csr
 
 
 def _levels(parts: Factors, user_idx: I64, softmax: SoftmaxRisk, draw: F64) -> F32:
-    """The bias of each user that suits their vector best: minus the logarithm of the mean of exp(phi / T)."""
+    """The best bias for each user's vector: minus the logarithm of the mean of exp(phi / T)."""
     scores = parts.users[user_idx] @ parts.items.T
     if parts.item_bias is not None:
         scores += parts.item_bias

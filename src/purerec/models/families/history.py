@@ -2,10 +2,10 @@
 
     score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
 
-S is scaled so that its part spreads `weight` times as far over the items as phi does. The best weight differs much
-between logs, from a twentieth where embeddings do well to more than one where they do not, and so does the best L2
-of S. So they are chosen: some pairs are held out of the first epochs, and the form that ranks them best is taken. The
-last epochs have all pairs.
+S is scaled so that the spread of its part over the items is `weight` times that of phi. The best weight varies widely
+between logs, from a twentieth where embeddings do well to more than one where they do not, and so does the best L2 of
+S. Both are therefore chosen from the data: some pairs are held out of the first epochs, and the form that ranks them
+best is used. The last epochs train on all pairs.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from purerec.types import F32, I64, State
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 REGULARIZATIONS = (2.5, 10.0)
 USUAL_WEIGHT, USUAL_REGULARIZATION = 0.1, 10.0
-"""Where there is too little to choose by"""
+"""Used where there is too little data to choose by"""
 _METRIC = parse("NDCG@100")
-"""Not only of the first places: the more pairs count, the less is left to chance."""
+"""Not limited to the first places: the more pairs count, the less the choice depends on chance."""
 _PEOPLE = 0.2
 """Share of people who have pairs held out"""
 _MOST_PAIRS = 0.02
-"""Share of pairs that are held out, which the fit hardly misses; with few pairs each, of fewer people"""
+"""Most pairs held out, as a share of all: the fit hardly misses them. Beyond that, fewer people are asked"""
 _MOST_PEOPLE = 3_000
 _FEWEST_PEOPLE = 50
 _FEWEST_OWN = 3
 _HELD_OUT = 0.1
 _PANEL_SCORES = 1 << 22
-"""Scores of one part that are held at once when the form is chosen: 16 MB"""
+"""Scores of one part held in memory at once while the form is chosen: 16 MB"""
 _FORM = "history_form"
 _NOT_CHOSEN = -1.0
-"""In a state, which has the same arrays before and after the choice: a checkpoint with others would be refused"""
+"""Marks 'not chosen yet' in a state, whose arrays must be the same before and after the choice"""
 _SAMPLE = 256
-"""People whose scores tell how far each part spreads"""
+"""People whose scores are used to measure the spread of each part"""
 
 
 def hold_out(positives: Csr, rng: np.random.Generator) -> tuple[Csr, Csr] | None:
-    """The positives without a tenth of those of some people, and that tenth; None if too few people have enough."""
+    """Split off a tenth of some people's positives; returns the rest and the tenth, None if too few have enough."""
     able = np.flatnonzero(positives.counts >= _FEWEST_OWN)
     n = min(round(_PEOPLE * len(able)), _MOST_PEOPLE)
     people = rng.permutation(able)[:n]
@@ -80,12 +80,12 @@ def _held_each(sizes: I64) -> I64:
 
 
 def scaled(history: ItemWeights, embeddings: Factors, positives: Csr, weight: float) -> ItemWeights:
-    """The weights, such that the history's part spreads `weight` times as far as the embeddings' part."""
+    """The weights, scaled so that the spread of the history's part is `weight` times that of the embeddings' part."""
     return history.scaled(weight * _balance(history, embeddings, positives))
 
 
 def _balance(history: ItemWeights, embeddings: Factors, positives: Csr) -> float:
-    """The factor with which the history's part spreads as far as the embeddings' part."""
+    """The factor that gives the history's part the same spread as the embeddings' part."""
     active = np.flatnonzero(positives.counts)
     some = active[np.linspace(0, len(active) - 1, min(len(active), _SAMPLE)).astype(np.int64)]
     spread = float(_scores(embeddings, some).std(axis=1).mean())
@@ -94,17 +94,17 @@ def _balance(history: ItemWeights, embeddings: Factors, positives: Csr) -> float
 
 
 class Chosen(NamedTuple):
-    """What the pairs held out decide."""
+    """What is chosen by the held-out pairs."""
 
     weight: float
     regularization: float
 
 
 def best_form(histories: Mapping[float, ItemWeights], embeddings: Factors, kept: Csr, asked: Csr) -> Chosen:
-    """The form with which the pairs held out are ranked best, or one as good that is nearer to the usual one.
+    """The form that ranks the held-out pairs best, or an equally good one that is closer to the usual form.
 
-    `histories`: item weights by their regularization. As good: the mean over people is no more than one standard
-    error (of the paired difference) behind the best.
+    `histories`: item weights by their regularization. Equally good: the mean over people is within one standard error
+    (of the paired difference) of the best.
     """
     places = {regularization: np.empty((len(WEIGHTS), len(asked)), dtype=np.int32) for regularization in histories}
     balance = {key: _balance(history, embeddings, kept) for key, history in histories.items()}
@@ -150,20 +150,20 @@ class HeldOutGame(DiscriminatorGame):
         parts: tuple[Csr, Csr],
         tell: Callable[[Chosen], None],
     ) -> None:
-        """`tell` is called with the form of the history when it is chosen, or found in a checkpoint."""
+        """`tell` is called with the form of the history once it is chosen or read from a checkpoint."""
         kept, self.held_out = parts
         self._all, self._tell = positives, tell
         self.chosen: Chosen | None = None
         super().__init__(model, kept, settings, seed, None)
 
     def have_all(self, chosen: Chosen) -> None:
-        """All pairs from here on, with this form of the history."""
+        """Train on all pairs from now on, with this form of the history."""
         state = self.engine.state()
         self._begin_again(chosen)
         self.engine.restore(state)
 
     def _begin_again(self, chosen: Chosen) -> None:
-        """An engine for all pairs, at its random start."""
+        """Switch to an engine for all pairs, at its random start."""
         self.positives, self.chosen = self._all, chosen
         self._tell(chosen)
         self.engine = self.new_engine(None, self.seed)
@@ -192,7 +192,7 @@ class HeldOutGame(DiscriminatorGame):
 
 
 def _of(pairs: Csr, user_idx: I64) -> Csr:
-    """The pairs of these users, who become users 0, 1, ..."""
+    """The pairs of these users, renumbered 0, 1, ..."""
     sizes = pairs.counts[user_idx]
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     at = np.arange(indptr[-1]) + np.repeat(pairs.indptr[user_idx] - indptr[:-1], sizes)

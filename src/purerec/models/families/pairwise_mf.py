@@ -1,4 +1,4 @@
-"""What BPR, LambdaFM, IRGAN and GraphGAN share: factors with an item bias, trained epoch by epoch.
+"""Shared by BPR, LambdaFM, IRGAN and GraphGAN: factors with an item bias, trained epoch by epoch.
 
 score(u, i) = e_u.q_i + b_i
 """
@@ -26,21 +26,20 @@ class FactorConfig(EpochConfig):
     """Settings that all of them have."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the factors. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more)."""
+    """Width of the factors. None: 5, 16 or 32, for up to 200, up to 2,000 or more users."""
     epochs: int = Field(default=100, ge=0, le=100_000)
     """Passes over the positives."""
     learning_rate: float = Field(default=0.1, gt=0, le=10)
-    """Step size of SGD, at the start."""
+    """Initial step size of SGD."""
     schedule: RateSchedule = "cosine"
-    """cosine: falls to zero over the epochs; steps: a fifth of the rate after two thirds of the epochs, a
+    """cosine: the rate falls to zero over the epochs; steps: to a fifth after two thirds of the epochs, to a
     twenty-fifth after eight ninths."""
     regularization: Annotated[float, Field(ge=0, le=100)] | None = None
-    """L2 on the factors of a triple, at each step. None: 0.2 / sqrt(positives per user), and no more
-    than 0.06."""
+    """L2 on the factors of a triple, at each step. None: 0.2 / sqrt(positives per user), at most 0.06."""
     bias_regularization: float = Field(default=0.001, ge=0, le=100)
     """L2 on the item biases of a triple."""
     init_std: float = Field(default=0.1, gt=0, le=10)
-    """Deviation of the random start of the factors."""
+    """Standard deviation of the initial factors."""
 
     search_space: ClassVar[SearchSpace] = {
         "dim": DIM,
@@ -52,7 +51,7 @@ class FactorConfig(EpochConfig):
 
 
 def usual_regularization(positives: Csr) -> float:
-    """The default L2. Above the second number, sparse logs end in nothing but popularity."""
+    """The default L2. Beyond its upper limit, models of sparse logs learn nothing but popularity."""
     return min(shrinking(0.2, positives), 0.06)
 
 
@@ -86,7 +85,7 @@ class FactorModel(EpochModel):
         return scheduled(self.config.schedule, self.config.learning_rate, number, self.config.epochs)
 
     def _folding(self) -> Folding:
-        """By the risk of BPR, with the negatives that the model was trained with, or others as hard."""
+        """By the risk of BPR, with the negatives of training or others equally hard."""
         p = self._params
         return PairwiseFolding(
             p["item"],
@@ -97,12 +96,12 @@ class FactorModel(EpochModel):
         )
 
     def _hard_negatives(self) -> int:
-        """Of how many random items the best one is the negative."""
+        """The number of random items whose best one is the negative."""
         return 1 if getattr(self.config, "negatives", None) == "uniform" else getattr(self.config, "candidates", 1)
 
 
 class PairwiseFitting:
-    """SGD on triples, as `training` wants it."""
+    """SGD on triples, as `training` expects it."""
 
     def __init__(self, model: FactorModel, positives: Csr, settings: PairwiseSettings, seed: int) -> None:
         self.model = model

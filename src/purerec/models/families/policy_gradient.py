@@ -1,7 +1,7 @@
-"""What IRGAN and GraphGAN share: a generator pre-trained as BPR, then in turns with a discriminator.
+"""Shared by IRGAN and GraphGAN: a generator pre-trained as BPR, then trained in turns with a discriminator.
 
 Both players are factors with an item bias. The generator draws items, which cannot be differentiated through, so it
-climbs a policy gradient; how it draws is what sets the two apart.
+follows a policy gradient; the two differ in how it draws.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class PolicyConfig(FactorConfig):
     """Settings of both."""
 
     epochs: int = Field(default=110, ge=0, le=100_000)
-    """Epochs in all, pre-training included."""
+    """Total number of epochs, pre-training included."""
     pretrain_epochs: int = Field(default=100, ge=0, le=100_000)
-    """Of them, epochs of BPR before the game; learning_rate and schedule are theirs."""
+    """How many of these are epochs of BPR before the game; learning_rate and schedule apply to them."""
     negatives: Negatives = "dns"
-    """Of pre-training. uniform: a random unobserved item of the user; dns: of `candidates` such items the one with
-    the highest score; drns: one of them at random, in proportion to exp(score)."""
+    """Negatives of pre-training. uniform: a random unobserved item of the user; dns: the highest-scoring of
+    `candidates` such items; drns: one of them at random, in proportion to exp(score)."""
     candidates: int = Field(default=10, ge=1, le=1000)
     """Items that dns and drns choose from."""
     start: Literal["pretrained", "random"] = "random"
@@ -69,10 +69,10 @@ class PolicyConfig(FactorConfig):
 
 
 def settings_to_continue(settings: dict[str, Any], *, ranking: Player) -> dict[str, Any]:
-    """More data is learned as in pre-training, to which the game adds nothing but what noise does.
+    """More data is learned as in pre-training, to which the game adds no more than noise.
 
-    If the discriminator ranks, its parameters are those that are known: the generator learns from there in its
-    place, and hands them back for one epoch of the game.
+    If the discriminator ranks, only its parameters are stored: the generator starts from them in its place and hands
+    them back for one epoch of the game.
     """
     if ranking == "generator":
         return settings | {"pretrain_epochs": settings["epochs"]}
@@ -80,7 +80,7 @@ def settings_to_continue(settings: dict[str, Any], *, ranking: Player) -> dict[s
 
 
 class PolicyGame(ABC):
-    """Pre-training and the game, as `training` wants them."""
+    """Pre-training and the game, as `training` expects them."""
 
     def __init__(self, model: FactorModel, config: PolicyConfig, positives: Csr, seed: int) -> None:
         self._name, self._config, self._seed = model.name, config, seed
@@ -104,7 +104,7 @@ class PolicyGame(ABC):
 
     @abstractmethod
     def _pass(self, who: Player, rate: float, order: np.uint64, draw: np.uint64, sums: F64) -> None:
-        """One pass of a player; adds its loss or reward, and the number of them, to `sums`."""
+        """One pass of a player; adds its losses or rewards, and their number, to `sums`."""
 
     @property
     def generator(self) -> FactorTables:
@@ -145,12 +145,12 @@ class PolicyGame(ABC):
         return sums
 
     def play(self, who: Player, when: str, rate: float, sums: F64) -> None:
-        """One pass of one player; `when` tells its random draws from those of other passes."""
+        """One pass of one player; `when` separates its random draws from those of other passes."""
         order, draw = (key64(self._seed, f"{self._name} {who} {what} {when}") for what in ("order", "draw"))
         self._pass(who, rate, order, draw, sums)
 
     def _more(self, sums: F64) -> Measures:
-        """What else the generator's passes tell."""
+        """Further measures from the generator's passes."""
         return {}
 
     def parameters(self) -> State:

@@ -1,4 +1,4 @@
-"""What SVD, PMF and NMF share: vectors whose dot product is the target, `predict`, and people who were not there."""
+"""Shared by SVD, PMF and NMF: vectors whose dot product is the target, `predict`, and folding in new people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RatingFactorConfig(RatingConfig, EpochConfig):
     """Settings of a factor model of targets."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the vectors. None: 5, 16 or 32 by the number of users (up to 200, 2,000, more)."""
+    """Width of the vectors. None: 5, 16 or 32, for up to 200, up to 2,000 or more users."""
 
 
 class FactorRatingModel(EpochModel, RatingModel):
@@ -35,7 +35,7 @@ class FactorRatingModel(EpochModel, RatingModel):
         found: F32 = np.einsum("nd,nd->n", p["user"][user_idx], p["item"][item_idx])
         if "item_bias" in p:
             found += p["user_bias"][user_idx] + p["item_bias"][item_idx] + p["mean"]
-        elif self.config.target == "rating":  # of whom or what nothing is known need not be disliked
+        elif self.config.target == "rating":  # a user or item without data need not be disliked
             found[(p["user_pairs"][user_idx] == 0) | (p["item_pairs"][item_idx] == 0)] = p["mean"][0]
         return found
 

@@ -3,9 +3,9 @@
     min  sum over known pairs of 1/2 (r_ui - mean - b_u - b_i - p_u.q_i)^2 + 1/2 decay_u (b_u^2 + |p_u|^2)
                                                                            + 1/2 decay_i (b_i^2 + |q_i|^2)
 
-SVD has the same decay for all rows, which penalises a row as often as it occurs. PMF has none of the biases, and a
-decay divided by the number of pairs of the row, which penalises each row once. Pairs come in a new random order in
-each epoch; with binary targets the unlabeled pairs are drawn again, too.
+SVD has the same decay for all rows, which penalises a row each time it occurs. PMF has no biases, and a decay divided
+by the row's number of pairs, which penalises each row once. Each epoch visits the pairs in a new random order; with
+binary targets it also redraws the unlabeled pairs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from purerec.training.history import Measures, mean_norms
 from purerec.types import F32, F64, I32, I64, State
 
 _BLOCK = 128
-"""Positives whose unlabeled pairs are drawn at once."""
+"""Positives whose unlabeled pairs are drawn together."""
 
 
 class SgdConfig(RatingFactorConfig):
@@ -46,14 +46,14 @@ class SgdConfig(RatingFactorConfig):
     epochs: int = Field(default=60, ge=0, le=100_000)
     """Passes over the positives, or over the ratings (20)."""
     learning_rate: float = Field(default=0.1, gt=0, le=10)
-    """Of the first epoch (0.005 for ratings)."""
+    """Learning rate of the first epoch (0.005 for ratings)."""
     schedule: Literal["cosine", "constant"] = "cosine"
-    """cosine: the rate falls to nothing with the epochs; constant: it stays (so for ratings)."""
+    """cosine: the rate falls to zero over the epochs; constant: it stays the same (default for ratings)."""
     init_std: float = Field(default=0.1, gt=0, le=10)
-    """Deviation of the random start of the vectors."""
+    """Standard deviation of the initial vectors."""
     negatives: Negatives = "uniform"
-    """uniform: any unlabeled item of the positive's user; dns: of `candidates` such items the one with the highest
-    score; drns: one of them at random, in proportion to exp(score) (binary only)."""
+    """uniform: any unlabeled item of the positive's user; dns: the highest-scoring of `candidates` such items; drns:
+    one of them at random, in proportion to exp(score) (binary only)."""
     candidates: int = Field(default=10, ge=1, le=1000)
     """Items that dns and drns choose from."""
 
@@ -83,15 +83,15 @@ class SgdModel(FactorRatingModel):
 
     @abstractmethod
     def biased(self) -> bool:
-        """Whether there is a mean and a bias of users and items."""
+        """Whether there is a global mean and biases of users and items."""
 
     @abstractmethod
     def decay(self, n_pairs: F64) -> F32:
-        """(n_rows,) the penalty at each pair of rows that have this many."""
+        """(n_rows,) the penalty per pair, for rows with this many pairs."""
 
 
 class Weights(NamedTuple):
-    """The model, as kernels want it. Vectors are padded with zeros to whole vectors of the processor."""
+    """The model, as kernels expect it. Vectors are padded with zeros to full SIMD vectors."""
 
     user: F32
     """(n_users * width,)"""
@@ -100,7 +100,7 @@ class Weights(NamedTuple):
     """(n_users,)"""
     item_bias: F32
     user_decay: F32
-    """(n_users,) the penalty at each pair"""
+    """(n_users,) the penalty per pair"""
     item_decay: F32
     width: int
     mean: float
@@ -108,7 +108,8 @@ class Weights(NamedTuple):
 
 
 class PairChoice(NamedTuple):
-    """Dynamic negatives: the rule and its scratch. Given None in its place, `binary_epoch` is compiled without."""
+    """Dynamic negatives: the rule and its scratch memory. With None instead, `binary_epoch` is compiled without
+    them."""
 
     rule: int
     """BEST or SOFTMAX of `negatives`."""
@@ -167,7 +168,7 @@ class Positives:
 
 
 class Descent:
-    """One fit, as `training` wants it."""
+    """One fit, as `training` expects it."""
 
     def __init__(self, model: SgdModel, feed: Ratings | Positives, rng: np.random.Generator) -> None:
         config, self.feed = model.config, feed
@@ -222,7 +223,7 @@ class Descent:
 
 @kernel(inner=True)
 def step(w: Weights, u: Scalar, i: Scalar, target: Scalar, rate: Scalar) -> Scalar:
-    """One step of gradient descent at a pair; the squared error before it."""
+    """One gradient step at a pair; returns the squared error before it."""
     p, q = u * w.width, i * w.width
     acc = load(w.user, p) * load(w.item, q)
     for k in range(LANES, w.width, LANES):
@@ -242,7 +243,7 @@ def step(w: Weights, u: Scalar, i: Scalar, target: Scalar, rate: Scalar) -> Scal
 
 @kernel()
 def rating_epoch(w: Weights, users: I32, items: I32, values: F32, order: I64, rate: Scalar) -> Scalar:
-    """A step at each pair, in the order given; the sum of squared errors."""
+    """A step at each pair, in the order given; returns the sum of squared errors."""
     found = 0.0
     for n in range(order.size):
         at = order[n]
@@ -265,10 +266,10 @@ def binary_epoch(
     choice: PairChoice | None,
     choice_key: Scalar,
 ) -> Scalar:
-    """A step at each positive (target 1) in turn, and among them at unlabeled pairs (target 0).
+    """A step at each positive (target 1) in turn, interleaved with unlabeled pairs (target 0).
 
     For positive number n, floor((n + 1) ratio) - floor(n ratio) are drawn, so that fractions come out right.
-    With a choice, each is the one of several candidates that it picks when its turn comes.
+    With a choice, each is picked from several candidates when its turn comes.
     """
     found = 0.0
     each: Scalar = np.int64(1)
@@ -283,8 +284,8 @@ def binary_epoch(
                 drawn_users[j - before * each] = users[m]
         start = (counter + np.uint64(before)) * np.uint64(each)
         draw_items(t, drawn_users, drawn * each, key, start, drawn_items)
-        # A positive, then of those drawn for the block the n-th, the (n + size)-th and so on: neighbours have
-        # different users, so that a step need not wait for the one before it.
+        # A positive, then the n-th, (n + size)-th, ... of those drawn for the block: neighbours have different users,
+        # so that a step need not wait for the one before it.
         n: Scalar = first
         k: Scalar = drawn
         for _ in range(size + drawn):
@@ -306,7 +307,7 @@ def binary_epoch(
 
 @kernel(inner=True)
 def _choose(w: Weights, choice: PairChoice, users: I32, items: I32, first: Scalar, x: Scalar) -> Scalar:
-    """Which of the candidates from `first` on; 0, the first, for a user who has touched every item."""
+    """Which candidate to take, counted from `first`; 0 for a user who has touched every item."""
     if items[first] < 0:
         return np.int64(0)
     for k in range(choice.candidates):

@@ -1,10 +1,10 @@
-"""What the rating predictors share (SlopeOne, CoClustering, SVD, NMF, PMF): what they predict, and `predict`.
+"""Shared by the rating predictors (SlopeOne, CoClustering, SVD, NMF, PMF): their targets, and `predict`.
 
     target="binary"     a positive is 1, an unlabeled pair that was drawn is 0: for ranking all items
-    target="rating"     the ratings of all rows, also of those that are no positives: for guessing ratings
+    target="rating"     the ratings of all rows, not only of positives: for predicting ratings
 
-A model of ratings knows nothing about what people choose to rate, and ranks badly: on ML-100k it finds hardly any
-of the held-out items. `predict` is what it is for.
+A model of ratings knows nothing about what people choose to rate, and ranks poorly: on ML-100k it finds hardly any of
+the held-out items. Its purpose is `predict`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RatingConfig(Config):
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Pairs and what is to be predicted for them."""
+    """Pairs and the values to predict for them."""
 
     user_idx: I32
     """(n,)"""
@@ -66,10 +66,10 @@ class RatingModel(Recommender):
 
     config: RatingConfig
     _scale: F32
-    """(3,) lowest and highest target, and what a liked item has on average"""
+    """(3,) the lowest and highest target, and the mean of liked items"""
 
     def predict(self, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike) -> F32:
-        """(n,) targets of pairs by internal index: ratings, or relevance from 0 to 1."""
+        """(n,) predicted targets of pairs by internal index: ratings, or relevance from 0 to 1."""
         self._need_fit()
         user = indices_of(user_idx, len(self.users), "user")
         item = indices_of(item_idx, len(self.items), "item")
@@ -79,7 +79,7 @@ class RatingModel(Recommender):
 
     @abstractmethod
     def _predict(self, user_idx: I64, item_idx: I64) -> F32:
-        """(n,) of pairs, in any range."""
+        """(n,) predictions for pairs, not yet clipped to the scale."""
 
     def _check_update(self) -> None:
         if self.config.target == "rating":
@@ -125,11 +125,11 @@ def positive_targets(positives: Csr) -> Targets:
 def binary_targets(positives: Csr, ratio: float, seed: int) -> Targets:
     """All positives, and about `ratio` unlabeled pairs for each, drawn once."""
     sampler = UnlabeledSampler(positives.indptr, positives.indices, positives.shape[1], full_users="skip")
-    picked = np.arange(round(ratio * len(positives))) / ratio  # evenly among the positives, which go by user
+    picked = np.arange(round(ratio * len(positives))) / ratio  # evenly among the positives, which are sorted by user
     users = positives.users[np.minimum(picked.astype(np.int64), len(positives) - 1)]
     items = sampler.items_for(users, seed=seed)
     free = items >= 0
-    drawn = Csr.of(users[free], items[free], positives.shape)  # a pair that was drawn twice is one zero
+    drawn = Csr.of(users[free], items[free], positives.shape)  # a pair drawn twice counts as one zero
     value = np.zeros(len(positives) + len(drawn), dtype=np.float32)
     value[: len(positives)] = 1
     return Targets(
@@ -138,6 +138,6 @@ def binary_targets(positives: Csr, ratio: float, seed: int) -> Targets:
 
 
 def unlabeled_weight(n_liked: npt.ArrayLike, n_items: int, ratio: float) -> npt.NDArray[np.float64]:
-    """How often an unlabeled pair of a person with this many positives is drawn: ratio * liked / (items - liked)."""
+    """How often an unlabeled pair is drawn for a person with this many positives: ratio * liked / (items - liked)."""
     liked = np.asarray(n_liked, dtype=np.float64)
     return ratio * liked / np.maximum(n_items - liked, 1)

@@ -1,4 +1,4 @@
-"""phi(u, i) from what was learned: by a dot product, by the mlp scorer's network, or by a module from outside."""
+"""phi(u, i) from the parameters: by a dot product, the network of the mlp scorer, or a custom module."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _mlp_scores(params: Params, user_idx: I64) -> F32:
 
 
 def module_scores(scorer_module: Any, params: Params, user_idx: I64) -> F32:
-    """phi by the module that was given, with the weights that it learned."""
+    """phi by a custom module, with the weights that it learned."""
     import torch
 
     if scorer_module is None:

@@ -33,28 +33,29 @@ from purerec.training.run import Run
 from purerec.types import F32, I64, State
 
 _MOST_ITEMS = 8_000
-"""Up to this many items all of them may have a weight on each other; the cost grows with the cube of their number."""
+"""Up to this many items, all have weights between them; the cost grows with the cube of their number."""
 _NEIGHBORS = 200
 _LARGEST_WEIGHT = 1000
 _HISTORY = "history."
-"""Before the names of the history's arrays in a folder"""
+"""Prefix of the history's arrays in a folder"""
 
 
 class HistoryConfig(DiscriminatorConfig):
     """Settings of the history's part."""
 
     users: Literal["free", "both"] = "both"
-    """What describes a person. free: an embedding of their own, as in the paper; both: and the items they touched."""
+    """What describes a person. free: an embedding of their own, as in the paper; both: that and the items they
+    touched."""
     history_weight: Annotated[float, Field(ge=0, le=_LARGEST_WEIGHT)] | None = None
-    """How far the history's part of the scores spreads over the items, beside the embeddings' part. None: chosen by
-    pairs that are held out of the pre-training epochs."""
+    """Spread of the history's part of the scores over the items, relative to that of the embeddings' part. None:
+    chosen on pairs held out of the pre-training epochs."""
     history_regularization: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    """L2 of the item-to-item weights, relative to the mean of the diagonal that it is added to. None: 2.5 or 10,
+    """L2 on the item-to-item weights, relative to the mean of the diagonal that it is added to. None: 2.5 or 10,
     chosen like the weight."""
     item_power: float = Field(default=0.2, ge=0, le=1)
-    """Items count in the item-to-item weights by their popularity to minus this power."""
+    """In the item-to-item weights, an item with n positives counts n^-item_power."""
     neighbors: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Items from which an item may have a weight. None: all, up to 8,000 items; above that 200."""
+    """Items that an item may have weights from. None: all in catalogues of up to 8,000 items, else 200."""
 
     search_space: ClassVar[SearchSpace] = {
         "history_regularization": Floats(1, 100, start=lambda positives: USUAL_REGULARIZATION)
@@ -62,22 +63,22 @@ class HistoryConfig(DiscriminatorConfig):
 
 
 class WithHistory(DiscriminatorModel):
-    """A discriminator with a history's part, to be put before the class that has the risk."""
+    """A discriminator with a history's part: a mixin that precedes the class with the risk."""
 
     config: HistoryConfig
     _closed: ItemWeights | None = None
-    """As they were fitted; only during a fit"""
+    """The weights as fitted; only during a fit"""
     _history: ItemWeights | None = None
     """The same, scaled"""
     _history_weight: float | None = None
     _history_regularization: float = USUAL_REGULARIZATION
 
     def _can_hold_out(self) -> bool:
-        """Whether there are epochs without the pairs by which the weight is chosen, and epochs after them."""
+        """Whether there are epochs without the pairs on which the weight is chosen, and epochs after them."""
         return False
 
     def _has_history(self) -> bool:
-        """Only with a dot product: for a network there is no way to weigh the two parts against each other."""
+        """Only with a dot product: with a network, the two parts cannot be weighed against each other."""
         return self.config.users == "both" and self.config.scorer != "mlp" and self.scorer_module is None
 
     def _fitting(self, train: Interactions, seed: int, start: Params | None = None) -> DiscriminatorGame:
@@ -143,7 +144,7 @@ class WithHistory(DiscriminatorModel):
         return found
 
     def _choose_form(self, game: HeldOutGame) -> Chosen:
-        """By the pairs that neither the embeddings nor these weights between items have seen."""
+        """Choose on the pairs that neither the embeddings nor these item weights have seen."""
         self._params = game.parameters()
         embeddings = self._embeddings()
         assert embeddings is not None, "only dot products have a history"
@@ -153,11 +154,11 @@ class WithHistory(DiscriminatorModel):
         return best_form(histories, embeddings, game.positives, game.held_out)
 
     def _adopt(self, params: State, positives: Csr) -> None:
-        """Scales the history's part to the spread that the embeddings' part has by now."""
+        """Scales the history's part to the current spread of the embeddings' part."""
         super()._adopt(params, positives)
         if self._history_weight is None:
             return
-        if self._closed is None:  # not before it is needed: what is chosen on the way changes it
+        if self._closed is None:  # only when needed: the choice made during training changes it
             (self._closed,) = self._fit_history(positives, [self._history_regularization])
         embeddings = self._embeddings()
         assert embeddings is not None, "only dot products have a history"
