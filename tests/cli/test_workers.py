@@ -17,6 +17,7 @@ from cli.conftest import refused
 from conftest import PUREREC, ROOT, need
 from purerec.cli.workers import as_worker, start_workers
 from purerec.engines.distributed.group import Group, sharing_with
+from purerec.engines.distributed.reading import lead_reading
 from purerec.storage import read_folder
 
 pytestmark = pytest.mark.slow
@@ -128,6 +129,32 @@ def test_a_signal_is_no_internal_error(monkeypatch, capsys):
     monkeypatch.setattr(logging, "disable", lambda *_: None)
     assert start_workers(2) == 128 + signal.SIGTERM
     assert "stopped by SIGTERM" in capsys.readouterr().err
+
+
+def test_workers_read_their_parts_of_a_data_set(clicks, tmp_path):
+    need("torch")
+    data, out = pr.ingest(clicks, tmp_path / "data", partitions=5), tmp_path / "model"
+    running = start(tmp_path / "data", "--model", "pugmf", "--set", "epochs=3", "--set", "dim=4", "--out", out)
+    _, trouble = running.communicate(timeout=300)
+    assert running.returncode == 0, trouble
+    group = Group()
+    group.shards = WORKERS
+    log, group.read = lead_reading(group, data, None)
+    with sharing_with(group):
+        alone = pr.PUGMF(epochs=3, dim=4).fit(log, seed=0).save(tmp_path / "alone")
+    assert_same(tensors(out), tensors(alone))
+    model = pr.load_model(out)
+    assert model.fitted_on.interactions == data.facts.rows
+    assert model.users == pr.read(tmp_path / "data").users
+
+
+def test_more_workers_than_parts(clicks, tmp_path):
+    need("torch")
+    pr.ingest(clicks, tmp_path / "data", partitions=1)
+    running = start(tmp_path / "data", "--model", "pugmf", "--set", "epochs=1", "--out", tmp_path / "model")
+    _, trouble = running.communicate(timeout=300)
+    assert running.returncode == 0, trouble
+    assert "has 1 part, fewer than workers: the first worker reads all of it" in trouble
 
 
 def test_a_bad_partition_is_named_and_nothing_is_written(clicks, tmp_path):

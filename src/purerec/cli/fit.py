@@ -24,7 +24,7 @@ from purerec.cli.options import (
     settings_of,
     told_settings,
 )
-from purerec.cli.workers import is_worker, start_workers, was_restarted
+from purerec.cli.workers import is_worker, start_workers, was_restarted, with_rows
 from purerec.errors import ConfigError, counted
 from purerec.output import console
 
@@ -115,7 +115,8 @@ def fit(
     given = settings_of(set_, settings, model)
     recommender = make_model(model, **given | ({} if metric is None else {"metric": metric}))
     items = reading.item_table()
-    data_log = reading.load(data)
+    together = None if split is not None or early_stopping else reading.load_together(data)
+    data_log = reading.load(data) if together is None else together
     parts = None if split is None else holding_out.split(data_log, split)
     if parts is not None and settings is not None:
         check_searched(settings, data_log, parts, console.warn)
@@ -137,6 +138,8 @@ def fit(
                 recommender.fit(train, seed=seed, run=options)
         except KeyboardInterrupt as stop:
             raise console.Interrupted(f"interrupted {stop}".strip()) from None
+        if together is not None:
+            recommender.fitted_on = with_rows(recommender.fitted_on)
         if items is not None:
             recommender.set_items(items)
         judged = None if parts is None else evaluate(recommender, parts, metrics=metrics, seed=seed)

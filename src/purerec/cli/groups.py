@@ -132,9 +132,13 @@ class Reading(FileColumns):
         return parts
 
     def _explain_positives(self, source: str, data: Interactions) -> None:
-        if self.min_rating is None and data.rating is not None and data.rating.min() < data.rating.max():
+        if data.rating is not None:
+            self._explain_ratings(source, data.rating.min(), data.rating.max())
+
+    def _explain_ratings(self, source: str, lowest: float, highest: float) -> None:
+        if self.min_rating is None and lowest < highest:
             console.note(
-                f"{source}: ratings from {data.rating.min():g} to {data.rating.max():g}; every row counts as a "
+                f"{source}: ratings from {lowest:g} to {highest:g}; every row counts as a "
                 "positive (with --min-rating 4, only those of 4 and more)"
             )
 
@@ -163,6 +167,21 @@ class ReadingWithTitles(Reading):
 
         data = super().load(source, explain_positives=explain_positives)
         return data if self.titles is None else data.with_labels(read_labels(self.titles, encoding=self.encoding))
+
+    def load_together(self, source: str) -> Interactions | None:
+        """A data set in parts, of which each worker reads its own; None if it has to be read whole."""
+        columns = (self.user, self.item, self.rating, self.timestamp, self.titles)
+        if any(value is not None for value in columns):
+            return None
+        from purerec.cli.workers import read_together
+
+        found = read_together(source, self.min_rating)
+        if found is None:
+            return None
+        data, read = found
+        console.detail(f"read {source}, each worker its parts: {data!r}")
+        self._explain_ratings(source, *read.ratings)
+        return data
 
 
 N_HELP = "Interactions held out per user, by leave_n_out."

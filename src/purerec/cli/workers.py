@@ -16,10 +16,16 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from purerec.errors import ConfigError, MissingExtraError, PurerecError, SharedError, WorkerError
+from purerec.errors import ConfigError, MissingExtraError, PurerecError, SharedError, WorkerError, counted
 from purerec.output import console
 from purerec.output.streams import INTERRUPTED
+
+if TYPE_CHECKING:
+    from purerec.data.interactions import Interactions
+    from purerec.engines.distributed.reading import ReadTogether
+    from purerec.models.contract.fitted_on import FittedOn
 
 _EXIT_CODE = "PUREREC_EXIT_CODE"
 """The file in which the first worker leaves its exit code: an error in the input is no reason to start again"""
@@ -79,6 +85,36 @@ def as_worker(run: Callable[[], int]) -> int:
         Path(place).write_text(str(code))
         return 0
     return code
+
+
+def read_together(source: str, positive_rating: float | None) -> tuple[Interactions, ReadTogether] | None:
+    """A data set in parts that all workers have read, each its own; None if it is none, or nobody shares it."""
+    from purerec.data.large.dataset import Dataset
+    from purerec.data.large.places import Place
+    from purerec.engines.distributed.group import current
+    from purerec.engines.distributed.reading import lead_reading
+
+    group = current()
+    if group is None or (data := Dataset.open(Place(source))) is None:
+        return None
+    if data.n_parts < group.size:
+        console.note(
+            f"{source} has {counted(data.n_parts, 'part')}, fewer than workers: the first worker reads all of it; "
+            f"ingest it with --partitions {group.size} or more"
+        )
+        return None
+    log, group.read = lead_reading(group, data, positive_rating)
+    return log, group.read
+
+
+def with_rows(facts: FittedOn) -> FittedOn:
+    """What a model was fitted on: the rows that the workers have read, of which the first has the positives only."""
+    from purerec.engines.distributed.group import current
+
+    group = current()
+    assert group is not None
+    assert group.read is not None
+    return facts.model_copy(update={"interactions": group.read.rows, "positive_rating": group.read.positive_rating})
 
 
 def start_workers(n: int) -> int:

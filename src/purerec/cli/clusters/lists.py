@@ -27,7 +27,9 @@ def lists_on_ray(address: str, folder: Path, out: Path, k: int, options: dict[st
             model = ray.remote(num_cpus=0)(_loaded).remote(str(folder.absolute()))
             begun = ray.remote(num_cpus=0)(_begun)
             n_users, parts = ray.get(begun.remote(model, str(folder.absolute()), str(out.absolute()), k, options))
-            rows = sum(row["rows"] for row in _made(cpus, [model], str(out.absolute()), parts, k, options))
+            # On the cluster: Ray Data does not run in a process that is only connected to one (ray://...).
+            made = ray.remote(num_cpus=0)(_made).remote(cpus, [model], str(out.absolute()), parts, k, options)
+            rows = sum(row["rows"] for row in ray.get(made))
         except RayTaskError as error:
             if isinstance(error.cause, PurerecError):
                 raise error.cause from None

@@ -120,13 +120,18 @@ class Dataset:
         pieces = [self._table(part_name("items", n)) for n in range(len(self.facts.piece_items))]
         return pl.concat([piece for piece in pieces if len(piece)])
 
+    def titles(self, items: pl.DataFrame, places: I32) -> pl.Series:
+        """The titles of all items, each at its place."""
+        empty = pl.select(pl.repeat(None, len(items), dtype=pl.String)).to_series()
+        return empty.scatter(places, items["label"])
+
     def read(self, *, name: str | None = None) -> Interactions:
         """All of it in memory: exactly what `read` makes of the files that it was ingested from."""
         facts = self.facts
         _check_room(self)
-        users, user_place = _sorted(self.users())
+        users, user_place = sorted_ids(self.users())
         item_table = self.items()
-        items, item_place = _sorted(item_table["id"])
+        items, item_place = sorted_ids(item_table["id"])
         user_idx, item_idx = (np.empty(facts.rows, dtype=np.int32) for _ in range(2))
         rating = np.empty(facts.rows, dtype=np.float32) if facts.has_rating else None
         timestamp = np.empty(facts.rows, dtype=np.int64) if facts.has_timestamp else None
@@ -138,10 +143,7 @@ class Dataset:
                 rating[at] = rows["rating"].to_numpy()
             if timestamp is not None:
                 timestamp[at] = rows["timestamp"].to_numpy()
-        titles = None
-        if facts.has_titles:
-            titles = pl.select(pl.repeat(None, len(items), dtype=pl.String)).to_series()
-            titles = titles.scatter(item_place, item_table["label"])
+        titles = self.titles(item_table, item_place) if facts.has_titles else None
         return Interactions(
             Vocabulary(users, "user"),
             Vocabulary(items, "item"),
@@ -190,7 +192,7 @@ def _joined(ids: list[pl.Series]) -> pl.Series:
     return pl.concat([part for part in ids if len(part)])
 
 
-def _sorted(ids: pl.Series) -> tuple[pl.Series, I32]:
+def sorted_ids(ids: pl.Series) -> tuple[pl.Series, I32]:
     """The ids sorted, and (len(ids),) where each is now."""
     order = ids.arg_sort()
     places = np.empty(len(ids), dtype=np.int32)

@@ -9,11 +9,15 @@ from __future__ import annotations
 import zlib
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from purerec.types import I32
 
 _AT_ONCE = 1 << 20
+
+PartNumbers = npt.NDArray[np.uint16]
+"""Of users or rows: the part that each is in"""
 
 
 def parts_of(ids: pl.Series, n_parts: int) -> I32:

@@ -1,6 +1,7 @@
 """Several processes, also on several machines, that share the work of one fit.
 
     group       the processes, and what they send each other
+    reading     a data set in parts, of which each process reads its own
     schedule    which users belong together, which items, and who has which items when
     shard       some of the users: their rows and positives, and the kernels of the cpu engine on a block of items
     crew        the shards of one process, and the exchange of blocks with the others

@@ -12,11 +12,12 @@ import numpy as np
 from purerec.data.interactions import Csr
 from purerec.engines.distributed import stored
 from purerec.engines.distributed.group import Arrays, Group
+from purerec.engines.distributed.reading import Held
 from purerec.engines.distributed.schedule import Schedule, make_schedule, shard_of_users
 from purerec.engines.distributed.shard import Block, Shard, Whole
 from purerec.engines.pure.cpu.epochs import N_SUMS
 from purerec.engines.pure.spec import GameSettings
-from purerec.types import F32, F64
+from purerec.types import F32, F64, I32, I64
 
 _TAGS = 8
 """Arrays that may be under way for one shard or block at a time"""
@@ -28,7 +29,9 @@ Rows = dict[int, Arrays]
 class Crew:
     """What one process does of a fit."""
 
-    def __init__(self, group: Group, whole: Whole, shards: list[Shard]) -> None:
+    def __init__(self, group: Group, whole: Whole, shards: list[Shard], shard_of: I64 | None = None) -> None:
+        """`shard_of`: of each user, in the first process."""
+        self._shard_of = shard_of
         self.group, self.whole, self.schedule = group, whole, whole.schedule
         self.shards = {shard.number: shard for shard in shards}
         self.blocks = {shard.number: shard.start() for shard in shards}  # by the shard that has it
@@ -110,6 +113,11 @@ class Crew:
 
     # ------------------------------------------------------------------ parameters
 
+    def users_of(self, number: int) -> I64:
+        """The users of any shard, in the first process."""
+        assert self._shard_of is not None
+        return np.flatnonzero(self._shard_of == number)
+
     def rows(self, number: int) -> Rows:
         """The memory of a shard that is here: of its users, and of the block that it has between epochs."""
         model, block = self.shards[number].memory.model, self.blocks[number]
@@ -177,8 +185,10 @@ class Crew:
 
 
 def lead(group: Group, positives: Csr, settings: GameSettings, seed: int, n_shards: int) -> Crew:
-    """In the first process, which has all positives and sends the others theirs."""
-    schedule = make_schedule(positives, n_shards, group.size)
+    """In the first process, which has all positives. The others have read theirs, or are sent them."""
+    schedule, read = make_schedule(positives, n_shards, group.size), group.read
+    is_known = read is not None and n_shards == (group.shards or group.size)
+    left_out = read.left_out(positives) if is_known and read is not None else None
     group.tell(
         {
             "do": "begin",
@@ -189,14 +199,18 @@ def lead(group: Group, positives: Csr, settings: GameSettings, seed: int, n_shar
             "positives": len(positives),
             "shards": n_shards,
             "starts": schedule.starts,
+            "left_out": None if left_out is None else len(left_out[0]),
         }
     )
     group.spread(schedule.item_order, 0)
+    for array in left_out or ():
+        group.spread(array, 0)
     whole = Whole(settings, seed, positives.shape[0], len(positives), schedule)
-    place = np.empty(positives.shape[1], np.int32)
-    place[schedule.item_order] = np.arange(positives.shape[1], dtype=np.int32)
+    if left_out is not None and read is not None:
+        own = [_from_held(read.own, number, whole, left_out) for number in schedule.shards_of(0)]
+        return Crew(group, whole, own, read.shard_of_users(n_shards))
     shard_of, own = shard_of_users(positives.shape[0], n_shards), []
-    user_shard = shard_of[positives.users]
+    user_shard, place = shard_of[positives.users], _places(schedule)
     for number in range(n_shards):
         users = np.flatnonzero(shard_of == number)
         at = user_shard == number
@@ -212,16 +226,22 @@ def lead(group: Group, positives: Csr, settings: GameSettings, seed: int, n_shar
             group.exchange([(worker, _TAGS * number, np.array([users.size, len(part)]))], [])
             parts: tuple[Arrays, ...] = (users, part.indptr, part.indices)
             group.exchange([(worker, _TAGS * number + n + 1, array.copy()) for n, array in enumerate(parts)], [])
-    return Crew(group, whole, own)
+    return Crew(group, whole, own, shard_of)
 
 
-def follow(group: Group, told: dict[str, Any]) -> Crew:
-    """In the other processes."""
+def follow(group: Group, told: dict[str, Any], held: Held | None) -> Crew:
+    """In the other processes; `held`: what they have read themselves."""
     n_users, n_items = told["shape"]
     order = np.zeros(n_items, np.int64)
     group.spread(order, 0)
     schedule = Schedule(told["shards"], group.size, order, tuple(told["starts"]))
     whole = Whole(GameSettings(**told["settings"]), told["seed"], n_users, told["positives"], schedule)
+    if told["left_out"] is not None:
+        assert held is not None
+        left_out = np.zeros(told["left_out"], np.int32), np.zeros(told["left_out"], np.int32)
+        for array in left_out:
+            group.spread(array, 0)
+        return Crew(group, whole, [_from_held(held, n, whole, left_out) for n in schedule.shards_of(group.rank)])
     own = []
     for number in schedule.shards_of(group.rank):
         sizes = np.zeros(2, np.int64)
@@ -231,3 +251,20 @@ def follow(group: Group, told: dict[str, Any]) -> Crew:
         group.exchange([], [(0, _TAGS * number + n + 1, a) for n, a in enumerate((users, indptr, indices))])
         own.append(Shard(number, users, Csr(indptr, indices, (int(sizes[0]), n_items)), whole))
     return Crew(group, whole, own)
+
+
+def _from_held(held: Held, number: int, whole: Whole, left_out: tuple[I32, I32]) -> Shard:
+    """A shard of positives that were read here, without some."""
+    users, pairs = held.of_shard(number, whole.schedule.n_shards)
+    here = np.isin(left_out[0], users)
+    keys = np.searchsorted(users, left_out[0][here]) * pairs.shape[1] + left_out[1][here]
+    kept = ~np.isin(pairs.users.astype(np.int64) * pairs.shape[1] + pairs.indices, keys)
+    items = _places(whole.schedule)[pairs.indices[kept]]
+    return Shard(number, users, Csr.of(pairs.users[kept], items, pairs.shape), whole)
+
+
+def _places(schedule: Schedule) -> I32:
+    """(n_items,) where each item is, block by block."""
+    place = np.empty(len(schedule.item_order), np.int32)
+    place[schedule.item_order] = np.arange(len(place), dtype=np.int32)
+    return place

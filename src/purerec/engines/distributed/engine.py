@@ -12,11 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from purerec.engines.distributed.crew import ITEM, ITEM_BIAS, USER, USER_BIAS, Rows, lead
 from purerec.engines.distributed.group import Group
-from purerec.engines.distributed.schedule import shard_of_users
 from purerec.engines.distributed.shard import ROWS
 from purerec.engines.pure.cpu.engine import stats_of, stream_keys
 from purerec.engines.pure.cpu.epochs import N_STEPS
@@ -106,10 +103,9 @@ class DistributedEngine:
         self._counters, self._keys = unpack_state(state, memory)
         whole, schedule = memory.model, self._crew.schedule
         self._group.tell({"do": "deliver"})
-        shard_of = shard_of_users(self._shape[0], schedule.n_shards)
         for number in range(schedule.n_shards):
             given: Rows = {}
-            for side, ids in (("user", np.flatnonzero(shard_of == number)), ("item", schedule.items(number))):
+            for side, ids in (("user", self._crew.users_of(number)), ("item", schedule.items(number))):
                 for kind, table in zip(
                     _SIDES[side], (getattr(whole, side), getattr(whole, f"{side}_bias")), strict=True
                 ):
@@ -138,9 +134,8 @@ class DistributedEngine:
         """All parameters and moments in one process."""
         memory, schedule = Memory(*self._shape, self.settings), self._crew.schedule
         self._group.tell({"do": "collect"})
-        shard_of = shard_of_users(self._shape[0], schedule.n_shards)
         for number in range(schedule.n_shards):
-            users = np.flatnonzero(shard_of == number)
+            users = self._crew.users_of(number)
             rows = self._crew.collect(number, _sizes(memory, users.size, len(schedule.block(number))))
             assert rows is not None, "the first process collects"
             for side, ids in (("user", users), ("item", schedule.items(number))):

@@ -11,12 +11,15 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from purerec.errors import ConfigError, MissingExtraError, PurerecError, SharedError, WorkerError
+
+if TYPE_CHECKING:
+    from purerec.engines.distributed.reading import ReadTogether
 
 TIMEOUT_S = 1800.0
 """How long a process waits for another, if PUREREC_WORKER_TIMEOUT_S does not say"""
@@ -34,6 +37,8 @@ class Group:
     rank, size = 0, 1
     shards: int | None = None
     """Shards of a fit; None: as many as there are processes"""
+    read: ReadTogether | None = None
+    """In the first process: the data set that all have read, if there is one"""
 
     def tell(self, message: dict[str, Any]) -> None:
         """From the first process to all."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from purerec.engines.distributed import alternating, crew
 from purerec.engines.distributed.gram import follow_products
 from purerec.engines.distributed.group import Group
+from purerec.engines.distributed.reading import Held, follow_reading
 from purerec.errors import SharedError
 
 
@@ -18,22 +19,25 @@ class Helper(Protocol):
     def do(self, told: dict[str, Any]) -> None: ...
 
 
-_BEGIN: dict[str, Callable[[Group, dict[str, Any]], Helper]] = {
+_BEGIN: dict[str, Callable[[Group, dict[str, Any], Held | None], Helper]] = {
     "game": crew.follow,
-    "alternation": alternating.follow,
+    "alternation": lambda group, told, _: alternating.follow(group, told),
 }
 
 
 def serve(group: Group) -> None:
     """Do what the first process tells."""
     helper: Helper | None = None
+    held: Held | None = None
     while (told := group.hear())["do"] != "end":
         with suppress(SharedError):  # the first has it, too, and says what is to be done next
             if told["do"] == "gram":
                 follow_products(group, told)
+            elif told["do"] == "read":
+                held = follow_reading(group, told)
             elif told["do"] == "begin":
                 helper = None  # before the next one needs the memory
-                helper = _BEGIN[told["what"]](group, told)
+                helper = _BEGIN[told["what"]](group, told, held)
             else:
                 assert helper is not None
                 helper.do(told)

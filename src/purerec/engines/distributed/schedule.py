@@ -7,6 +7,7 @@ shards there are is a property of the fit; how many processes share them is not.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Schedule:
 
     def worker_of(self, shard: int) -> int:
         """Neighbours are with the same worker, so that most blocks stay where they are."""
-        return shard * self.n_workers // self.n_shards
+        return int(worker_of(shard, self.n_shards, self.n_workers))
 
     def shards_of(self, worker: int) -> list[int]:
         return [shard for shard in range(self.n_shards) if self.worker_of(shard) == worker]
@@ -46,6 +47,11 @@ class Schedule:
     def largest(self) -> int:
         """Items of the largest block."""
         return int(np.diff(self.starts).max())
+
+
+def worker_of(shard: int | I64, n_shards: int, n_workers: int) -> Any:
+    """Who has a shard, or each of several."""
+    return shard * n_workers // n_shards
 
 
 def shard_of_users(n_users: int, n_shards: int) -> I64:

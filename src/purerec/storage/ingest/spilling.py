@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from purerec.data.interactions import Interactions, TimeUnit
 from purerec.data.large.chunks import Position
-from purerec.data.large.partitioning import parts_of
+from purerec.data.large.partitioning import PartNumbers, parts_of
 from purerec.data.vocabulary import Vocabulary
 from purerec.storage.folders import write_folder
 from purerec.storage.manifests import read_manifest
@@ -26,7 +25,6 @@ from purerec.types import I32, I64
 PIECE = "piece"
 """The kind of folder"""
 IdKind = Literal["user", "item"]
-PartNumbers = npt.NDArray[np.uint16]
 SIDES: tuple[IdKind, IdKind] = ("user", "item")
 
 
