@@ -379,3 +379,26 @@ def shards() -> str:
     commits = {r["commit"][:10] for r in found if r["commit"]}
     mixed = f"\n\nRows are of the commits {', '.join(sorted(commits))}." if len(commits) > 1 else ""
     return markdown(["", "seeds", "plain fit", *workers], rows) + mixed
+
+
+@table
+def breakeven() -> str:
+    large = max(result("bench-growth"), key=lambda r: r["interactions"])
+    alone = (
+        f"One process fits {large['interactions']:,} interactions in {number(large['epoch_s'])} s for each epoch, "
+        f"with {megabytes(large['peak_mb'])} MB of memory (PU-GMF, d = 16)."
+    )
+    if not (ROOT / "results" / "bench-breakeven.json").exists():
+        return f"{alone} From which size on two workers are faster has not been measured (benchmarks/breakeven.py)."
+    found = sorted(result("bench-breakeven"), key=lambda r: r["positives"])
+    rows = [[f"{r['positives']:,}", number(r["one_s"]), number(r["two_s"])] for r in found]
+    lost = [r["positives"] for r in found if r["one_s"] <= r["two_s"]]
+    verdict = "Two workers were always faster."
+    if lost:
+        verdict = f"Up to {max(lost):,} interactions it was faster than two workers."
+    load = max(r["load_1min"] for r in found)
+    heads = [f"interactions, PU-GMF, {found[0]['epochs']} epochs", "one process, s", "two workers, s"]
+    return (
+        f"{alone} {verdict}\n\n{markdown(heads, rows)}\n\nWhole commands, on one machine; at most {load:.1f} "
+        "processes wanted its cores at a time."
+    )

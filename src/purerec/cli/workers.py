@@ -50,7 +50,6 @@ def as_worker(run: Callable[[], int]) -> int:
     if not is_worker():
         return run()
     from purerec.engines.distributed.group import OUT_OF_MEMORY, connect, sharing_with
-    from purerec.engines.distributed.helping import serve
 
     is_first = os.environ["RANK"] == "0"
     if not is_first and threading.current_thread() is threading.main_thread():
@@ -58,6 +57,10 @@ def as_worker(run: Callable[[], int]) -> int:
     try:
         group = connect()
         if not is_first:
+            from purerec.engines.distributed.helping import (
+                serve,
+            )  # with libraries of which the versions are known now
+
             serve(group)
             group.close()  # else its threads end the process with an abort
             return 0

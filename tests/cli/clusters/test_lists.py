@@ -1,6 +1,13 @@
 """`purerec recommend --all --on ray`: everybody once, though a worker dies, and what is there is not made again."""
 
 import json
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,13 +20,57 @@ from purerec.output.partitions import partitions
 MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.clusters.dying_lister.install"}}
 
 
-@pytest.mark.slow
-def test_everybody_once(tmp_path):
-    need("ray")
+def saved_model(folder):
     rng = np.random.default_rng(0)
     log = pr.Interactions.from_columns(rng.integers(0, 700, 8000), (90 * rng.random(8000) ** 2).astype(np.int64))
     model = pr.make_model("ials", epochs=2).fit(log, seed=0)
-    model.save(tmp_path / "model")
+    model.save(folder)
+    return model
+
+
+@pytest.fixture
+def cluster():
+    """The address of a cluster that somebody has started."""
+    need("ray")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = Path(tempfile.mkdtemp(prefix="r"))  # names of sockets are short
+    words = ["ray.scripts.scripts", "start", "--head", "--block", "--port", "0", "--num-cpus", "2"]
+    words += ["--ray-client-server-port", str(port), "--include-dashboard=false", "--temp-dir", str(folder)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    head = subprocess.Popen([sys.executable, "-m", *words], **quiet)
+    try:
+        end = time.monotonic() + 120
+        while not answers(port):
+            assert head.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        yield f"ray://127.0.0.1:{port}"
+    finally:
+        head.terminate()  # and with it what it has started
+        head.wait(timeout=60)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.slow
+def test_on_a_cluster_that_runs(tmp_path, cluster):
+    model, lists = saved_model(tmp_path / "model"), tmp_path / "lists"
+    said = purerec("recommend", tmp_path / "model", "--all", "-k", 4, "--on", cluster, "--out", lists, check=0).stdout
+    assert "recommendations in 3 files" in said
+    found = pl.read_parquet(lists / "*.parquet")
+    assert found.select("user", "item", "rank").equals(model.recommend(k=4).select("user", "item", "rank"))
+
+
+@pytest.mark.slow
+def test_everybody_once(tmp_path):
+    need("ray")
+    model = saved_model(tmp_path / "model")
     environment = {
         "PYTHONPATH": str(ROOT / "tests"),
         "DYING_TOLD": str(tmp_path / "died"),

@@ -22,7 +22,7 @@ from purerec.types import I32, I64, Mask
 
 
 @dataclass(frozen=True)
-class Share:
+class PartPositives:
     """The positives of the users of some parts."""
 
     parts: PartNumbers
@@ -54,7 +54,7 @@ def read_ids(data: Dataset) -> Ids:
     return Ids(users, _placed(data, range(data.n_parts), user_place), items, item_place, labels)
 
 
-def read_share(data: Dataset, parts: Sequence[int], item_place: I32, positive_rating: float | None) -> Share:
+def read_share(data: Dataset, parts: Sequence[int], item_place: I32, positive_rating: float | None) -> PartPositives:
     """Read these parts, one after the other."""
     if positive_rating is not None and not data.facts.has_rating:
         raise DataError(
@@ -78,7 +78,7 @@ def read_share(data: Dataset, parts: Sequence[int], item_place: I32, positive_ra
         first += data.facts.part_users[part]
     shape = len(places), data.n_items
     positives = Csr.of(np.concatenate(users), np.concatenate(items), shape)
-    return Share(_placed(data, parts, places), positives, (lowest, highest))
+    return PartPositives(_placed(data, parts, places), positives, (lowest, highest))
 
 
 def log_of(data: Dataset, ids: Ids, positives: Csr, positive_rating: float | None) -> Interactions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -207,9 +208,9 @@ def lead(group: Group, positives: Csr, settings: GameSettings, seed: int, n_shar
         group.spread(array, 0)
     whole = Whole(settings, seed, positives.shape[0], len(positives), schedule)
     if left_out is not None and read is not None:
-        own = [_from_held(read.own, number, whole, left_out) for number in schedule.shards_of(0)]
-        return Crew(group, whole, own, read.shard_of_users(n_shards))
-    shard_of, own = shard_of_users(positives.shape[0], n_shards), []
+        held, shard_of = read.own, read.shard_of_users(n_shards)
+        return _crew(group, whole, lambda number: _from_held(held, number, whole, left_out), shard_of)
+    shard_of, own = shard_of_users(positives.shape[0], n_shards), {}
     user_shard, place = shard_of[positives.users], _places(schedule)
     for number in range(n_shards):
         users = np.flatnonzero(shard_of == number)
@@ -221,12 +222,12 @@ def lead(group: Group, positives: Csr, settings: GameSettings, seed: int, n_shar
         )
         worker = schedule.worker_of(number)
         if worker == 0:
-            own.append(Shard(number, users, part, whole))
+            own[number] = users, part
         else:
             group.exchange([(worker, _TAGS * number, np.array([users.size, len(part)]))], [])
             parts: tuple[Arrays, ...] = (users, part.indptr, part.indices)
             group.exchange([(worker, _TAGS * number + n + 1, array.copy()) for n, array in enumerate(parts)], [])
-    return Crew(group, whole, own, shard_of)
+    return _crew(group, whole, lambda number: Shard(number, *own[number], whole), shard_of)
 
 
 def follow(group: Group, told: dict[str, Any], held: Held | None) -> Crew:
@@ -241,16 +242,23 @@ def follow(group: Group, told: dict[str, Any], held: Held | None) -> Crew:
         left_out = np.zeros(told["left_out"], np.int32), np.zeros(told["left_out"], np.int32)
         for array in left_out:
             group.spread(array, 0)
-        return Crew(group, whole, [_from_held(held, n, whole, left_out) for n in schedule.shards_of(group.rank)])
-    own = []
+        return _crew(group, whole, lambda number: _from_held(held, number, whole, left_out))
+    own = {}
     for number in schedule.shards_of(group.rank):
         sizes = np.zeros(2, np.int64)
         group.exchange([], [(0, _TAGS * number, sizes)])
         users, indptr = np.zeros(sizes[0], np.int64), np.zeros(sizes[0] + 1, np.int64)
         indices = np.zeros(sizes[1], np.int32)
         group.exchange([], [(0, _TAGS * number + n + 1, a) for n, a in enumerate((users, indptr, indices))])
-        own.append(Shard(number, users, Csr(indptr, indices, (int(sizes[0]), n_items)), whole))
-    return Crew(group, whole, own)
+        own[number] = users, Csr(indptr, indices, (int(sizes[0]), n_items))
+    return _crew(group, whole, lambda number: Shard(number, *own[number], whole))
+
+
+def _crew(group: Group, whole: Whole, shard: Callable[[int], Shard], shard_of: I64 | None = None) -> Crew:
+    """With the shards of this process; whoever lacks the memory for them is named by all."""
+    with group.together():
+        crew = Crew(group, whole, [shard(number) for number in whole.schedule.shards_of(group.rank)], shard_of)
+    return crew  # noqa: RET504  # inside of the block mypy would take it for a block that swallows errors
 
 
 def _from_held(held: Held, number: int, whole: Whole, left_out: tuple[I32, I32]) -> Shard:

@@ -15,7 +15,7 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.data.large.dataset import Dataset
 from purerec.data.large.partitioning import PartNumbers
 from purerec.data.large.places import Place
-from purerec.data.large.shares import Share, joined, left_out, log_of, read_ids, read_share
+from purerec.data.large.shares import PartPositives, joined, left_out, log_of, read_ids, read_share
 from purerec.engines.distributed.group import Group
 from purerec.engines.distributed.schedule import worker_of
 from purerec.errors import ReadError
@@ -31,7 +31,7 @@ class Held:
 
     users: I64
     """(n_own,) the numbers of its users among all, rising"""
-    share: Share
+    share: PartPositives
     n_parts: int
 
     def of_shard(self, number: int, n_shards: int) -> tuple[I64, Csr]:
