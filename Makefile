@@ -11,11 +11,11 @@ EXTRAS := test,docs,torch,peers,serve,tune,ann,plot,ingest,ray,spark,mlflow
 demo: $(VENV)/.core
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+test: $(VENV)/.dev # by one worker more than a small machine has cores: some tests wait
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 coverage: $(VENV)/.dev # apart from the tests, which it slows down
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal --cov --cov-report=term:skip-covered $(ARGS)
 
 test-quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -x -q -m "not slow and not network and not browser" $(ARGS)

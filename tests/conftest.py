@@ -8,8 +8,14 @@ import os
 import subprocess
 import sys
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Each worker has a core at most. OpenBLAS, which looks at this when it is imported, would start a thread for each
+    # core, and threads that wait for each other on a busy machine take many times the processor time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
 import numpy as np
@@ -45,6 +51,28 @@ def pytest_configure(config: pytest.Config) -> None:
         locks = Path(config.option.basetemp).with_name("compiling")
         locks.mkdir(exist_ok=True)
         compile_once(locks)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow tests first, so that no worker begins a long one when the others have finished.
+
+    xdist gives every worker an equal piece of the list, in its order: each piece begins with its part of the slow
+    ones. Those of a folder stay together, since they share fixtures.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    n = config.workerinput["workercount"]
+    slow: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow"):
+            slow.setdefault(item.path if item.path.parent == ROOT / "tests" else item.path.parent, []).append(item)
+    rest = iter([item for item in items if not item.get_closest_marker("slow")])
+    pieces = [[item for group in list(slow.values())[k::n] for item in group] for k in range(n)]
+    left = len(items)
+    for k, piece in enumerate(pieces):
+        piece += islice(rest, left // (n - k) - len(piece))
+        left -= len(piece)
+    items[:] = [item for piece in pieces for item in piece]
 
 
 SHARED = ROOT.parent / "shared" / "data"

@@ -40,7 +40,9 @@ class Stage:
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PUREREC", "COV_"))
         }
-        return kept | self.env | {"PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
+        # Packages are compiled when they are imported, and not all of them when they are installed.
+        own = {"PATH": f"{self.bin}{os.pathsep}{kept['PATH']}", "PIP_COMPILE": "0"}
+        return kept | self.env | own
 
     def shell(self, step: str) -> None:
         done = subprocess.run(

@@ -119,7 +119,8 @@ def test_light_dark_and_paper(look: Callable[..., Page], study: Path) -> None:
 LEAVE_OUT_ROWS_THAT_LOOK_LIKE_ANOTHER = """() => {
     const look = one => {
         const {color, backgroundColor, fontSize, fontWeight} = getComputedStyle(one);
-        return [one.tagName, one.className, color, backgroundColor, fontSize, fontWeight].join();
+        const attributes = one.getAttributeNames().join(' ');
+        return [one.tagName, attributes, one.className, color, backgroundColor, fontSize, fontWeight].join();
     };
     const rows = [...document.querySelectorAll('table')].flatMap(table => {
         const seen = new Set();

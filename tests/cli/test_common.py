@@ -70,6 +70,8 @@ def test_a_module_is_imported_first_if_it_is_named(own_code: Path, command: Comm
     assert "same" in command("models", "--import", "mine").out
     refused(command("models", "--import", "mine.py"), "there is no module 'mine.py'")
     refused(command("models", "--import", "mine/"), "'mine/' is not a module")
+    for nothing in ("", " ", "mine,"):
+        refused(command("models", "--import", nothing), f"the name of a module, such as my_model, not {nothing!r}")
     failed = command("fit", clicks, "--model", "mine:Fails", "--out", "n")
     assert failed.code == 1
     assert "error: fails failed in fit: KeyError: 'this'" in failed.err

@@ -1,39 +1,12 @@
-"""Small splits, and models whose scores are known."""
+"""Small splits, and a model for them."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
-from purerec.ranking.scorers import Factors
-
-
-@dataclass
-class Table:
-    scores: np.ndarray
-    name: str = "table"
-
-    def score(self, user_idx: Any, /) -> np.ndarray:
-        return self.scores[user_idx]
-
-    def factors(self) -> Factors | None:
-        return None
-
-
-@dataclass
-class Product:
-    parts: Factors
-    name: str = "product"
-
-    def score(self, user_idx: Any, /) -> np.ndarray:
-        return self.parts.users[user_idx] @ self.parts.items.T
-
-    def factors(self) -> Factors | None:
-        return self.parts
+from ranking.known_scores import Table
 
 
 def make_split(

@@ -10,28 +10,13 @@ import pytest
 import purerec as pr
 from purerec.data.interactions import Csr
 from purerec.evaluation.metrics import auc, diversity, parse, parse_of_ranks, popularity, serendipity
+from ranking.known_scores import Table
 
 
 def random_split(seed: int) -> pr.Split:
     rng = np.random.default_rng(seed)
     log = pr.Interactions.from_columns(rng.integers(0, 30, 900), rng.integers(0, 50, 900) ** 2 // 50)
     return pr.split(log, "ratio", seed=seed)
-
-
-class Table:
-    """A scorer without ties."""
-
-    name = "table"
-
-    def __init__(self, scores: np.ndarray) -> None:
-        self.scores = scores
-        self.n_users, self.n_items = scores.shape
-
-    def factors(self) -> None:
-        return None
-
-    def score(self, user_idx: np.ndarray) -> np.ndarray:
-        return self.scores[user_idx]
 
 
 def test_auc_by_hand() -> None:

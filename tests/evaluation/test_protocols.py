@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import need
-from evaluation.splits import Product, Table, descending, make_split, random_split
+from evaluation.splits import descending, make_split, random_split
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split
 from purerec.errors import ConfigError, DataError
@@ -19,6 +19,7 @@ from purerec.evaluation.protocols import draw_pools, evaluate, repeat_positives
 from purerec.paper.printed import paper_row
 from purerec.ranking.ranks import Ranks
 from purerec.ranking.scorers import Factors
+from ranking.known_scores import Product, Table
 
 TRAIN = [(0, 0, 5), (0, 1, 2), (1, 5, 5), (2, 2, 4), (0, 5, 1)]
 VALID = [(0, 2, 5), (1, 0, 4)]

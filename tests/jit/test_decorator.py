@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,12 +64,12 @@ def toy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, program: str = CALL) -> list[str]:
+def run(folder: Path, program: str = CALL, cache: Path | None = None) -> list[str]:
     """What a fresh process prints: the result of the kernel, and how often its code came from the cache."""
     # Python's own cache knows a source by its size and the second of its change: two runs in a second are one to it.
     env = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(folder), str(Path(purerec.__file__).parents[1])]),
-        "NUMBA_CACHE_DIR": str(folder / "cache"),
+        "NUMBA_CACHE_DIR": str(cache or folder / "cache"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
@@ -94,6 +95,15 @@ def test_the_cache_is_used_until_what_a_kernel_is_made_of_changes(
     write(toy, module, TOY[module].replace(old, new))
     assert run(toy) == [result, "0"]
     assert run(toy) == [result, "1"]
+    write(toy, module, TOY[module])  # as on another branch
+    assert run(toy) == ["7", "1"]
+
+
+@pytest.mark.slow
+def test_another_installation_finds_what_is_compiled(toy: Path, tmp_path: Path) -> None:
+    shutil.copytree(toy / "toy", tmp_path / "other" / "toy")
+    assert run(toy) == ["7", "0"]
+    assert run(tmp_path / "other", cache=toy / "cache") == ["7", "1"]
 
 
 def imports_by_syntax(file: Path) -> set[Path]:
@@ -130,6 +140,32 @@ def test_a_damaged_cache_does_no_harm(toy: Path, rubbish: bytes) -> None:
     for path in files:
         path.write_bytes(rubbish)
     assert run(toy)[0] == "7"
+
+
+def test_the_cache_is_the_users_or_else_beside_the_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def folder() -> Path:
+        place = decorator.KernelFolder.from_function(run, __file__)
+        assert place is not None
+        return Path(place.get_cache_path())
+
+    monkeypatch.setattr(decorator._config, "CACHE_DIR", "")
+    monkeypatch.setattr(decorator.platformdirs, "user_cache_dir", lambda name, appauthor: str(tmp_path / name))
+    assert folder().parent == tmp_path / "purerec" / "kernels" / __name__
+    monkeypatch.setattr(decorator.platformdirs, "user_cache_dir", lambda name, appauthor: __file__)  # no folder
+    assert folder().parent == Path(__file__).parent / "__pycache__" / __name__
+    monkeypatch.setattr(decorator._config, "CACHE_DIR", str(tmp_path / "own"))
+    assert folder().parent == tmp_path / "own" / __name__
+
+
+def test_old_versions_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(decorator._config, "CACHE_DIR", str(tmp_path))
+    for n in range(20):
+        (tmp_path / __name__ / str(n)).mkdir(parents=True)
+        os.utime(tmp_path / __name__ / str(n), (n, n))
+    place = decorator.KernelFolder.from_function(run, __file__)
+    assert place is not None
+    kept = {path.name for path in (tmp_path / __name__).iterdir()}
+    assert kept == {*map(str, range(5, 20)), Path(place.get_cache_path()).name}
 
 
 def test_without_a_folder_for_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from conftest import PUREREC, purerec
@@ -32,7 +33,7 @@ def folder(clicks, tmp_path_factory) -> Path:
 def sh(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the command line with redirections: `purerec` stands for it."""
     script = command.replace("purerec", shlex.join([*PUREREC, *map(str, arguments)]))
-    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300, check=False)
 
 
 USERS = [word for n in range(40) for word in ("--user", f"u{n}")]
@@ -116,6 +117,12 @@ def test_ctrl_c_while_modules_are_imported(module, clicks, tmp_path):
     assert done.stderr == "interrupted\n"
 
 
+def processor_seconds(process: subprocess.Popen[str]) -> float:
+    """Of a process and those that it started."""
+    first = psutil.Process(process.pid)
+    return sum(sum(one.cpu_times()[:2]) for one in (first, *first.children(recursive=True)))
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -125,12 +132,16 @@ def test_ctrl_c_while_modules_are_imported(module, clicks, tmp_path):
     ids=lambda arguments: arguments[0],
 )
 def test_ctrl_c_amid_the_work(arguments, clicks, tmp_path):
-    command = [*PUREREC, arguments[0], str(clicks), *arguments[1:]]
+    command = [*PUREREC, arguments[0], str(clicks), *arguments[1:], "--verbose"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    time.sleep(4)
-    assert process.poll() is None
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("read ")
+    enough = processor_seconds(process) + 2
+    while processor_seconds(process) < enough:
+        time.sleep(0.05)
+        assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=300)
     # Python ends itself by the signal if it came amid an `exec`, as of a dataclass; a shell shows 130 for both.
     assert process.returncode in (130, -signal.SIGINT), stderr
     assert "interrupted" in stderr

@@ -6,23 +6,9 @@ import pytest
 from purerec.data.interactions import Csr
 from purerec.ranking.mixtures import ranks_of_mixtures
 from purerec.ranking.ranks import ranks
+from ranking.known_scores import Table
 
 WEIGHTS = (0.0, 0.3, 2.0)
-
-
-class Table:
-    """Scores that are written down."""
-
-    name = "table"
-
-    def __init__(self, scores):
-        self.scores = scores
-
-    def score(self, user_idx, /):
-        return self.scores[user_idx]
-
-    def factors(self):
-        return None
 
 
 @pytest.fixture

@@ -4,9 +4,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from purerec.errors import ConfigError, DivergedError, StoreError
@@ -215,7 +217,7 @@ def test_progress_goes_to_standard_error(capsys):
 
 
 KILLED = """
-import sys
+import os, sys
 from pathlib import Path
 import numpy as np
 from purerec.data.interactions import Interactions
@@ -223,31 +225,55 @@ from purerec.models.registry import make_model
 from purerec.training.run import Run
 rng = np.random.default_rng(0)
 data = Interactions.from_columns(rng.integers(0, 300, 3000), rng.integers(0, 60, 3000))
-settings = dict(epochs=200, pretrain_epochs=90, generators="both", batch_size=64)
-run = Run(checkpoint=Path(sys.argv[1] + ".c"), checkpoint_epochs=7, resume=True)
-make_model("pure", **settings).fit(data, seed=1, run=run).save(sys.argv[1])
+
+def fit(out):
+    settings = dict(epochs=200, pretrain_epochs=90, generators="both", batch_size=64)
+    run = Run(checkpoint=Path(out + ".c"), checkpoint_epochs=7, resume=True)
+    make_model("pure", **settings).fit(data, seed=1, run=run).save(out)
+
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        fit(line.strip())
+        os._exit(0)
+    print(pid, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
+"""A fit in a fork of its own for every line that it is told; says the process, and then how it ended."""
 
 
 @pytest.mark.slow
 def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path):
     """Before the weight of PURE's history is chosen, for which these are people enough, and after."""
     whole, part = tmp_path / "whole", tmp_path / "part"
-    subprocess.run([sys.executable, "-c", KILLED, whole], check=True, env=os.environ)
-    rng = np.random.default_rng()
-    kills = 0
-    for _ in range(8):
-        process = subprocess.Popen([sys.executable, "-c", KILLED, part], env=os.environ)
-        before = _next_epoch(part)
-        while process.poll() is None and _next_epoch(part) == before:
-            time.sleep(0.05)  # until it has got further than the one before
-        time.sleep(rng.uniform(0, 0.3))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            kills += 1
-        if process.wait() == 0:
-            break
-    subprocess.run([sys.executable, "-c", KILLED, part], check=True, env=os.environ)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-W", "ignore", "-c", KILLED], env=os.environ, **pipes) as forks:
+
+        def start(out):
+            forks.stdin.write(f"{out}\n")
+            forks.stdin.flush()
+            return int(forks.stdout.readline())
+
+        def ended():
+            return int(forks.stdout.readline())
+
+        start(whole)
+        assert ended() == 0
+        rng = np.random.default_rng()
+        kills = 0
+        for _ in range(8):
+            before, pid = _next_epoch(part), start(part)
+            while psutil.pid_exists(pid) and _next_epoch(part) == before:
+                time.sleep(0.05)  # until it has got further than the one before
+            time.sleep(rng.uniform(0, 0.3))
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            code = ended()
+            kills += code == -signal.SIGKILL
+            if code == 0:
+                break
+        start(part)
+        assert ended() == 0
     assert kills > 0
     assert (whole / "tensors.safetensors").read_bytes() == (part / "tensors.safetensors").read_bytes()
 

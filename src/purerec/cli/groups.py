@@ -57,6 +57,9 @@ class Common:
             raise ConfigError("give --quiet or --verbose, not both")
         before = os.environ.get(IMPORT_FIRST)
         try:
+            for names in self.import_ or []:
+                if not all(name.strip() for name in names.split(",")):
+                    raise ConfigError(f"--import takes the name of a module, such as my_model, not {names!r}")
             if self.import_:
                 from purerec.models.registry import register_imports
 

@@ -1,15 +1,18 @@
 """The decorator that compiles kernels, with a cache on disk that is never stale.
 
 Numba looks only at the file that holds a function to decide whether its cached code is still good. A kernel
-that calls a helper of another module, or has a constant of it compiled in, would keep using the old one. So the
-stamp holds a digest of the function's module and of every module of the same package that it imports, directly or
-not. Where no cache folder can be written, kernels are compiled in every process.
+that calls a helper of another module, or has a constant of it compiled in, would keep using the old one. So code is
+kept under a digest of the function's module and of every module of the same package that it imports, directly or
+not. Numba keeps it beside the module; here it is in one folder for all installations, and a new environment has what
+was compiled in another. Where no cache folder can be written, kernels are compiled in every process.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
@@ -18,13 +21,15 @@ from typing import Any, TypeVar
 import numba
 import numba.core.caching
 import numba.extending
+import platformdirs
 
 Scalar = Any
 """An integer or a float inside a kernel, where it has a machine type that Python's annotations cannot say."""
 
 # Numba's own annotations know neither intrinsics' call signatures nor the option `_nrt`.
 intrinsic: Any = numba.extending.intrinsic
-FunctionCache: Any = numba.core.caching.FunctionCache
+_caching: Any = numba.core.caching
+_config: Any = numba.config
 _njit: Any = numba.njit
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,12 +72,9 @@ class Cache:
     @cached_property
     def _numba(self) -> Any:
         try:
-            found = FunctionCache(self.function)
-            sources = _digest(Path(self.function.__code__.co_filename)), _digest(Path(__file__))
+            return FunctionCache(self.function)
         except (RuntimeError, OSError):  # "cannot cache function": no folder can be written; or there is no source
             return None
-        found._cache_file._source_stamp = found._cache_file._source_stamp, *sources
-        return found
 
     @property
     def cache_path(self) -> str | None:
@@ -99,6 +101,66 @@ class Cache:
     def flush(self) -> None:
         if self._numba is not None:
             self._numba.flush()
+
+
+class KernelFolder:
+    """Where numba finds the code of a function: a folder that is named after all that the code is made of.
+
+    It has the methods of numba's own locators.
+    """
+
+    def __init__(self, function: Callable[..., Any], root: Path) -> None:
+        self._py_file, self._line = function.__code__.co_filename, function.__code__.co_firstlineno
+        made_of = f"{numba.__version__} {_digest(Path(__file__))} {_digest(Path(self._py_file))}"
+        self._stamp = hashlib.blake2b(made_of.encode(), digest_size=16).hexdigest()
+        self._folder = root / function.__module__ / self._stamp
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], _: str) -> KernelFolder | None:
+        for root in _roots(Path(function.__code__.co_filename)):
+            found = cls(function, root)
+            try:
+                found.ensure_cache_path()
+            except OSError:  # read only, or full
+                continue
+            return found
+        return None
+
+    def ensure_cache_path(self) -> None:
+        if not self._folder.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            versions = sorted(self._folder.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+            for old in versions[:-_VERSIONS]:
+                shutil.rmtree(old, ignore_errors=True)
+        tempfile.TemporaryFile(dir=self._folder).close()
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+
+_VERSIONS = 16
+"""How many of a module are kept: installations beside each other, and branches that somebody works on."""
+FunctionCache: Any = type(
+    "FunctionCache",
+    (_caching.FunctionCache,),
+    {"_impl_class": type("Impl", (_caching.CompileResultCacheImpl,), {"_locator_classes": [KernelFolder]})},
+)
+
+
+def _roots(source: Path) -> list[Path]:
+    """Folders to try in turn: the one that the user set, else the system's for caches, or beside the module."""
+    if _config.CACHE_DIR:
+        return [Path(_config.CACHE_DIR)]
+    return [
+        Path(platformdirs.user_cache_dir("purerec", appauthor=False), "kernels"),
+        source.parent / "__pycache__",
+    ]
 
 
 @cache

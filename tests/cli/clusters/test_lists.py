@@ -1,6 +1,7 @@
 """`purerec recommend --all --on ray`: everybody once, though a worker dies, and what is there is not made again."""
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,17 @@ from conftest import ROOT, need, purerec
 from purerec.output.partitions import partitions
 
 MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.clusters.dying_lister.install"}}
+COMMANDS = """
+import sys
+from purerec.cli import commands
+from purerec.cli.clusters.connecting import connected_to_ray
+
+with connected_to_ray("ray", purpose="a test"):
+    for line in sys.stdin:
+        sys.argv = ["purerec", *line.split()]
+        print("exit code", commands.run(), flush=True)
+"""
+"""One command after the other on a cluster of their own: to start one takes longer than what they do."""
 
 
 def saved_model(folder):
@@ -71,15 +83,30 @@ def test_on_a_cluster_that_runs(tmp_path, cluster):
 def test_everybody_once(tmp_path):
     need("ray")
     model = saved_model(tmp_path / "model")
-    environment = {
+    environment = os.environ | {
         "PYTHONPATH": str(ROOT / "tests"),
         "DYING_TOLD": str(tmp_path / "died"),
         "RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps(MORTAL),
     }
+    driver = subprocess.Popen(
+        [sys.executable, "-c", COMMANDS],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
 
     def run():
-        asked = ["recommend", tmp_path / "model", "--all", "-k", 4, "--on", "ray", "--out", tmp_path / "lists"]
-        return purerec(*asked, env=environment, check=0).stdout
+        driver.stdin.write("recommend model --all -k 4 --on ray --out lists\n")
+        driver.stdin.flush()
+        said = ""
+        while "exit code" not in said:
+            line = driver.stdout.readline()
+            assert line, "it has ended"
+            said += line
+        assert said.endswith("exit code 0\n")
+        return said
 
     n = len(model.users)
     files = [part.file for part in partitions(n)]
@@ -97,3 +124,5 @@ def test_everybody_once(tmp_path):
     assert "recommendations in 1 file:" in run()
     assert (tmp_path / "lists" / files[0]).stat().st_mtime_ns == before
     assert pl.read_parquet(tmp_path / "lists" / "*.parquet").equals(found)
+    driver.communicate(timeout=300)
+    assert driver.returncode == 0
