@@ -51,7 +51,8 @@ def cluster():
     words = ["ray.scripts.scripts", "start", "--head", "--block", "--port", "0", "--num-cpus", "2"]
     words += ["--ray-client-server-port", str(port), "--include-dashboard=false", "--temp-dir", str(folder)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    head = subprocess.Popen([sys.executable, "-m", *words], **quiet)
+    usual = os.environ | {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    head = subprocess.Popen([sys.executable, "-m", *words], env=usual, **quiet)
     try:
         end = time.monotonic() + 120
         while not answers(port):
