@@ -16,6 +16,8 @@ import pytest
 
 import purerec as pr
 from conftest import ROOT, need, purerec
+from purerec.cli.clusters.lists import _told
+from purerec.errors import UnknownIdError
 from purerec.output.partitions import partitions
 
 MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.clusters.dying_lister.install"}}
@@ -71,11 +73,30 @@ def answers(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def test_what_is_told_inside_of_errors_of_ray():
+    class OfRay(Exception):
+        cause = None
+
+    class Both(OfRay, UnknownIdError):
+        """As Ray makes them."""
+
+    inner, outer = Both("a traceback"), OfRay()
+    outer.cause, inner.__cause__ = inner, UnknownIdError("item 'x' was not in training")
+    assert str(_told(outer, OfRay)) == "item 'x' was not in training"
+    assert _told(OfRay(), OfRay) is None
+
+
 @pytest.mark.slow
 def test_on_a_cluster_that_runs(tmp_path, cluster):
     model, lists = saved_model(tmp_path / "model"), tmp_path / "lists"
     said = purerec("recommend", tmp_path / "model", "--all", "-k", 4, "--on", cluster, "--out", lists, check=0).stdout
     assert "recommendations in 3 files" in said
+    refused = purerec(
+        "recommend", tmp_path / "model", "--all", "--only", "no such", "--on", cluster, "--out", "x", check=2
+    )
+    assert refused.stderr.startswith("error: item 'no such'")
+    assert len(refused.stderr.splitlines()) == 1
+    assert not (tmp_path / "x").exists()
     found = pl.read_parquet(lists / "*.parquet")
     assert found.select("user", "item", "rank").equals(model.recommend(k=4).select("user", "item", "rank"))
 

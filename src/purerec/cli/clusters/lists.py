@@ -31,8 +31,8 @@ def lists_on_ray(address: str, folder: Path, out: Path, k: int, options: dict[st
             made = ray.remote(num_cpus=0)(_made).remote(cpus, [model], str(out.absolute()), parts, k, options)
             rows = sum(row["rows"] for row in ray.get(made))
         except RayTaskError as error:
-            if isinstance(error.cause, PurerecError):
-                raise error.cause from None
+            if (told := _told(error, RayError)) is not None:
+                raise told from None
             raise
         except RayError as error:
             why = " ".join(str(error).split())[:200]
@@ -67,6 +67,15 @@ def _made(
     return found
 
 
+def _told(error: BaseException | None, of_ray: type[BaseException]) -> PurerecError | None:
+    """What purerec itself said, inside of what Ray has put around it."""
+    while error is not None:
+        if isinstance(error, PurerecError) and not isinstance(error, of_ray):
+            return error
+        error = getattr(error, "cause", None) or error.__cause__
+    return None
+
+
 def _loaded(folder: str) -> Any:
     from purerec.models.registry import load_model
 
@@ -78,6 +87,8 @@ def _begun(model: Any, folder: str, out: str, k: int, options: dict[str, Any]) -
     from purerec.output.partitions import left_to_do
 
     n = len(model.users)
+    if n:  # wrong options are told before anything is written
+        next(iter(model.recommend_blocks(model.users.take([0]), k, **options)))
     return n, [asdict(part) for part in left_to_do(out, folder, n, {"k": k, **options})]
 
 
