@@ -1,7 +1,7 @@
 """The command line: parse, call, print.
 
 Exit codes: 0 done, 2 wrong use or bad input (one line that says what is wrong and what to do), 130 Ctrl-C, 1 anything
-else. A pipe that is closed by its reader ends it by SIGPIPE, silently.
+else. When the reader of a pipe closes it, the process ends silently by SIGPIPE.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main() -> None:
 
 def _ended() -> int:
     try:
-        from purerec.cli.commands import run  # here: Ctrl-C may come while it is imported
+        from purerec.cli.commands import run  # imported here: Ctrl-C may come during the import
         from purerec.cli.workers import as_worker
 
         code = as_worker(run)

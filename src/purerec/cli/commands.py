@@ -41,8 +41,8 @@ NAMES_OF_0_1 = {
     "recommend": {"users-file": "users", "items": "only"},
     "tune": {"fresh": "fresh-folds"},
 }
-"""Options that had another name: both are understood, and the present one is shown. `--items` was ids here and a file
-elsewhere, `--fresh` folds here and a new run elsewhere."""
+"""Renamed options: both names are accepted, and the new one is shown. `--items` meant ids here and a file elsewhere,
+`--fresh` folds here and a new run elsewhere."""
 
 
 def _current_name(command: str) -> Callable[[str], str]:
@@ -59,7 +59,7 @@ def run() -> int:
     warnings.showwarning = lambda message, *_args, **_kwargs: console.warn(str(message))
     try:
         code = app(prog_name="purerec", standalone_mode=False)
-        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+        if code == INTERRUPTED:  # what typer returns for Ctrl-C
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except typer.Exit as stop:
@@ -88,7 +88,7 @@ def run() -> int:
     except Exception as error:
         if os.environ.get("PUREREC_TRACEBACK"):
             raise
-        what = next(iter(getattr(error, "__notes__", [])), "internal error")  # the code of somebody else is named
+        what = next(iter(getattr(error, "__notes__", [])), "internal error")  # names third-party code
         console.fail(f"{what}: {type(error).__name__}: {error} (PUREREC_TRACEBACK=1 shows where)")
         return 1
 

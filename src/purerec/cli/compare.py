@@ -91,7 +91,7 @@ def compare(
     from purerec.experiments.picture import check_name
 
     named = models_of(models)
-    settings_of_each(named, set_)  # what is wrong with them is said before the data is read
+    settings_of_each(named, set_)  # reports errors before the data is read
     kind = protocol_of(protocol)
     check_choice(metrics, metric, kind)
     limit_s = limit_of(limit)

@@ -8,25 +8,25 @@ from purerec.errors import PurerecError
 
 
 def complete_model(incomplete: str) -> list[str]:
-    """Names of models that begin so."""
+    """Names of models that start with this."""
     from purerec.models.registry import REGISTRY, other_names
 
     try:
         others = other_names()
-    except PurerecError:  # a shell that waits for Tab is no place for errors
+    except PurerecError:  # completion is no place for errors
         others = []
     return [name for name in (*REGISTRY, *others) if name.startswith(incomplete)]
 
 
 def complete_models(incomplete: str) -> list[str]:
-    """The same for a list with commas: what is there already stays."""
+    """The same for a comma-separated list: earlier names are kept."""
     before, comma, last = incomplete.rpartition(",")
     names = [name for name in complete_model(last) if name not in before.split(",")]
     return [before + comma + name for name in [*names, *(["all"] if not before and "all".startswith(last) else [])]]
 
 
 def complete_setting(ctx: typer.Context, incomplete: str) -> list[str]:
-    """`name=` for each setting of the models that were named before; after `=`, the values that there are."""
+    """`name=` for each setting of the models named before; after `=`, its possible values."""
     from purerec.models.registry import REGISTRY, model_class
 
     given = str(ctx.params.get("model") or ctx.params.get("models") or "")
@@ -43,7 +43,7 @@ def complete_setting(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _values(kind: object) -> list[str]:
-    """The values of a setting that has but a few."""
+    """The values of a setting that has only a few."""
     from typing import Literal, get_args, get_origin
 
     if kind is bool:

@@ -109,7 +109,7 @@ def fit(
     if early_stopping:
         check_epochs(model)
     checkpoint = beside(out, ".checkpoint")
-    check_target(out, kind="model")  # before the work, not after
+    check_target(out, kind="model")  # before any work is done
     check_target(checkpoint, kind=CHECKPOINT)
     check_outputs({"--log": log, "the checkpoint": checkpoint}, {})
     given = settings_of(set_, settings, model)
@@ -173,7 +173,7 @@ def fit(
 
 
 def _started(workers: int | None, on: str | None, out: Path) -> int:
-    """Have others run this command; its exit code."""
+    """Have other processes run this command; returns the exit code."""
     if on is None:
         assert workers is not None
         return start_workers(workers)
@@ -190,7 +190,7 @@ def check_shared(model: str) -> None:
 
 
 def _about_items(table: ItemTable) -> str:
-    """What was found of the items."""
+    """What was found about the items."""
     columns = ", ".join(f"{name} ({column.kind})" for name, column in table.columns.items())
     new = f"; {table.n_cold:,} that nobody had, see --cold-items" if table.n_cold else ""
     return f"items: {columns or 'no columns but the title'}{new}"

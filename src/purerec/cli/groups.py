@@ -30,7 +30,7 @@ def _option(name: str, text: str, panel: str) -> Any:
 
 @dataclass(frozen=True)
 class Common:
-    """What every command has."""
+    """Options that every command has."""
 
     import_: Annotated[
         list[str] | None,
@@ -52,7 +52,7 @@ class Common:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """For the time of a command."""
+        """Apply these options for the duration of a command."""
         if self.quiet and self.verbose:
             raise ConfigError("give --quiet or --verbose, not both")
         before = os.environ.get(IMPORT_FIRST)
@@ -116,7 +116,7 @@ class Reading(FileColumns):
             data = catalog.load(source, progress=console.progress())
             return data if self.min_rating is None else data.with_positives(self.min_rating)
         if not os.path.exists(source) and not Path(source).suffix and os.sep not in source:  # never raises
-            return catalog.load(source)  # raises, with the names that there are
+            return catalog.load(source)  # raises an error that lists the names
         return read(source, **self._options)
 
     @property
@@ -126,7 +126,7 @@ class Reading(FileColumns):
         return columns | {"encoding": self.encoding, "positive_rating": self.min_rating}
 
     def load_parts(self, train: Path, test: str, valid: Path | None) -> Split:
-        """A split that is there in files."""
+        """A split given as files."""
         from purerec.data.given import given_split
 
         parts = given_split(train, test, valid, **self._options)
@@ -194,7 +194,7 @@ SEED_HELP = "Seed of the split."
 
 @dataclass(frozen=True)
 class HoldingOut:
-    """What a split takes for its test part."""
+    """What a split holds out as its test part."""
 
     n: Annotated[int | None, _option("--n", N_HELP, "Split")] = None
     test: Annotated[str | None, _option("--test", "Share held out, such as 0.2.", "Split")] = None
@@ -215,7 +215,7 @@ class HoldingOut:
 
 @dataclass(frozen=True)
 class Parts:
-    """What to fit on and evaluate by: how to split the data, or files with its parts."""
+    """What to fit and evaluate on: how to split the data, or files with its parts."""
 
     train: Annotated[Path | None, _option("--train", "File with the train part, in place of DATA.", "Split")] = None
     test: Annotated[
@@ -228,7 +228,7 @@ class Parts:
     warm: Annotated[bool, _option("--warm", "Evaluate only users with a positive in train.", "Split")] = False
 
     def load(self, data: str | None, how: str, reading: Reading) -> tuple[Interactions, Split]:
-        """The data and its parts; where the parts are given, the data is what a model is fitted on."""
+        """The data and its parts; if the parts are given, the data is what a model is fitted on."""
         self.check(data, how)
         if data is not None:
             log = reading.load(data)
@@ -241,7 +241,7 @@ class Parts:
         return log, parts.warm() if self.warm else parts
 
     def check(self, data: str | None, how: str) -> None:
-        """Refuse contradictions, before anything is read."""
+        """Refuse contradictory options before anything is read."""
         if self.train is None:
             if data is None:
                 raise ConfigError("give DATA (a name or a path), or its parts with --train FILE --test FILE")
@@ -275,7 +275,7 @@ def as_given(group: Any) -> list[str]:
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for typer, which has no groups: each group among its parameters becomes single options."""
+    """A command for typer, which has no option groups: each group parameter becomes single options."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}
     flat: list[inspect.Parameter] = []

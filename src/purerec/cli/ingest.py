@@ -62,7 +62,7 @@ def ingest(
 
 @contextmanager
 def _bar() -> Iterator[IngestProgress | None]:
-    """A line on the terminal that says how far it is; none elsewhere."""
+    """A progress line on a terminal; nothing elsewhere."""
     if not console.err.is_terminal:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their values; options that belong together are in `groups`."""
+"""Options shared by several commands, and their values; related options are in `groups`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SplitOpt = Annotated[
     typer.Option("--split", help="auto, u1 to u5, given, ratio, leave_n_out or temporal.", rich_help_panel="Split"),
 ]
 FEW_USERS = 100
-"""What rests on fewer is said to do so"""
+"""A result based on fewer comes with a warning"""
 _MODEL_HELP = "A name from `purerec models`, or your own as module:Class."
 ModelArg = Annotated[str, typer.Option("--model", help=_MODEL_HELP, autocompletion=complete_model)]
 ModelOpt = Annotated[str | None, typer.Option("--model", help=_MODEL_HELP, autocompletion=complete_model)]
@@ -65,7 +65,7 @@ MemoryOpt = Annotated[float, typer.Option("--memory-mb", help="Memory for scores
 
 
 def models_of(text: str) -> list[str]:
-    """The models that are listed, each once; all of purerec's for `all`."""
+    """The listed models, each once; all of purerec's for `all`."""
     from purerec.models.registry import REGISTRY, model_class, model_name
 
     names = list(REGISTRY) if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
@@ -73,12 +73,12 @@ def models_of(text: str) -> list[str]:
         raise ConfigError("give at least one model")
     names = list(dict.fromkeys(map(model_name, names)))
     for name in names:
-        model_class(name)  # which says what is wrong with it
+        model_class(name)  # raises an error that explains what is wrong
     return names
 
 
 def settings_of(assignments: list[str] | None, file: Path | None = None, model: str | None = None) -> dict[str, Any]:
-    """What --set says, on top of what a settings file has for the model."""
+    """The settings from --set, on top of those in a settings file."""
     settings: dict[str, Any] = {}
     if file is not None and model is not None:
         from purerec.tuning.settings_file import settings_from
@@ -93,7 +93,7 @@ def settings_of(assignments: list[str] | None, file: Path | None = None, model: 
 
 
 def settings_of_each(names: list[str], assignments: list[str] | None) -> dict[str, dict[str, Any]]:
-    """What --set says to each model; of several models, those without such a setting ignore it."""
+    """The settings from --set for each model; models without such a setting ignore it."""
     from purerec.models.registry import settings_for_each
 
     return settings_for_each(names, settings_of(assignments))
@@ -107,7 +107,7 @@ def settings_words(assignments: list[str] | None, file: Path | None) -> list[str
 
 
 def told_settings(model: Recommender) -> str:
-    """The settings of a fitted model in one line; those that followed from the data are marked."""
+    """The settings of a fitted model in one line; those derived from the data are marked."""
     from purerec.output.settings import shown_settings
 
     shown = shown_settings(model.config, model.fitted_on.resolved)
@@ -126,7 +126,7 @@ def epoch_lines() -> tuple[Callback, ...]:
 
 
 def imports_of(model: Recommender) -> list[str]:
-    """The option that a command on the folder of this model needs, if the model is not one of purerec's."""
+    """The option that commands on this model's folder need if it is not one of purerec's own."""
     from purerec.models.contract.model_folder import class_path
 
     path = class_path(type(model))
@@ -147,7 +147,7 @@ def command(*words: object) -> str:
 
 
 def limit_of(text: str | None) -> float | None:
-    """What --limit says, in seconds."""
+    """The value of --limit in seconds."""
     from purerec.training.times import seconds_of
 
     return None if text is None else seconds_of(text)

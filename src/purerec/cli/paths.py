@@ -1,4 +1,4 @@
-"""What commands read and write: no output takes the place of an input."""
+"""What commands read and write: no output overwrites an input."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def check_paths(given: dict[str, Any]) -> None:
     if any(path is not None for path in outputs.values()):
         from purerec.storage import check_file, check_outputs
 
-        # One label may stand for arguments of several names, of which a command has one.
+        # Several argument names may share a label, but a command has only one of them.
         inputs = {label: path for name, label in _INPUTS.items() if (path := given.get(name)) is not None}
         check_outputs(outputs, inputs, shared=("--tensorboard",))
         for label in ("--json", "--plot"):
             if (file := outputs.get(label)) is not None:
-                check_file(file, makes_folders=True)  # before the work, not after
+                check_file(file, makes_folders=True)  # before any work is done
 
 
 def _refuse_empty(given: dict[str, Any]) -> None:
-    """An empty word, as a variable of the shell that is not set leaves it, would be taken for the current folder."""
+    """An empty argument, as left by an unset shell variable, would be taken for the current folder."""
     if not any(word == "" or (word.startswith("--") and word.endswith("=")) for word in sys.argv):
         return
     for name, label in (_INPUTS | _OUTPUTS | _OTHERS).items():

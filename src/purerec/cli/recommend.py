@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 _REASONS = 2
-"""Own items of a person that a reason names, at most."""
+"""The most own items that a reason names."""
 _SHOWN = 8
-"""Parts of a long run after each of which the progress bar moves, at least."""
+"""Minimum number of parts in a long run; the progress bar moves after each."""
 
 
 def _rule(name: str, text: str, metavar: str | None = None) -> Any:

@@ -35,7 +35,7 @@ def reproduce(
     from purerec.experiments.compare import cell_store
     from purerec.storage import check_file
 
-    specs = reproduce.chosen(names, quick=quick)  # what is wrong with them is said before anything is run
+    specs = reproduce.chosen(names, quick=quick)  # reports errors before anything runs
     if report is not None:
         _check_report(report)
     for name in specs:
@@ -49,13 +49,13 @@ def reproduce(
             console.write_json(found, str(target))
             console.note(f"{name}: written to {target}")
     if report is not None:
-        # Of all, everything that the folder has results of: a quick run leaves out what is about larger data.
+        # With 'all', everything that the folder has results for: a quick run skips experiments on larger data.
         _write_report(report, out, None if names == ["all"] else specs)
         console.note(f"report: written to {report}")
 
 
 def _check_report(path: Path) -> None:
-    """Whether it can be drawn and written, asked before hours of work."""
+    """Check that a report can be drawn and written, before hours of work."""
     from purerec.output.svg import check_can_draw
     from purerec.storage import check_file
 
@@ -66,7 +66,7 @@ def _check_report(path: Path) -> None:
 
 
 def _write_report(path: Path, folder: Path, names: Collection[str] | None) -> None:
-    """The page of these experiments, or of all that a folder has results of."""
+    """Write the page of these experiments, or of all that a folder has results for."""
     from purerec import storage
     from purerec.experiments.provenance import in_words
     from purerec.output.study.report import study_report

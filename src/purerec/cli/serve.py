@@ -63,4 +63,4 @@ def serve(
     try:
         serve(folder, host=host, port=port, workers=workers, settings=settings)
     except KeyboardInterrupt:
-        raise console.Interrupted from None  # without a word: standard error is a log of JSON lines
+        raise console.Interrupted from None  # silently: standard error is a log of JSON lines

@@ -101,7 +101,7 @@ def tune(
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
     task = Task(parts.full_train, parts.made, metric, kind, pool, folds, fresh_folds, seed)
-    claims = ExitStack()  # for all models: between two of them nobody else may begin with the file
+    claims = ExitStack()  # for all models: nobody else may claim the file between two of them
     path = _study_file(study, claims, resume=resume, fingerprint=task.train.fingerprint)
     facts = {
         "data": log.name,
@@ -180,7 +180,7 @@ def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerpr
 
 
 def _command() -> str:
-    """The command as typed, without files that mean nothing to others."""
+    """The command as typed, without files that are of no use to others."""
     kept: list[str] = []
     skip = False
     for word in sys.argv[1:]:

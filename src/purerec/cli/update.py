@@ -46,9 +46,9 @@ def update(
 
     if data is None and reading.items is None:
         raise ConfigError("give DATA, new interactions; or --items FILE, a new table of items")
-    check_target(out, kind="model")  # before the work, not after
+    check_target(out, kind="model")  # before any work is done
     items = reading.item_table()
-    with locked(out):  # from before it is read: of two updates at once, one would be lost
+    with locked(out):  # locked before it is read: one of two concurrent updates would be lost
         model = load_model(folder)
         if items is not None:
             model.set_items(items)
@@ -77,7 +77,7 @@ def update(
 
 
 def _with_ids_of(model: Recommender, new: Interactions) -> Interactions:
-    """Ids that are all digits in a small file may be text in the model; they then are converted to text."""
+    """Ids that are all digits in a small file may be text in the model; they are then converted to text."""
     import polars as pl
 
     from purerec.data.vocabulary import Vocabulary

@@ -1,7 +1,7 @@
 """Commands whose fits are shared by several processes.
 
-`--workers 4` starts them on this machine; `torchrun -m purerec ...` does it on many, and so do Ray and Spark. Each of
-them runs the same command: the first does what a single process would do, and the others help it.
+`--workers 4` starts them on this machine; `torchrun -m purerec ...`, Ray and Spark start them on many. Each of them
+runs the same command: the first does what a single process would do, and the others help it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from purerec.models.contract.fitted_on import FittedOn
 
 _EXIT_CODE = "PUREREC_EXIT_CODE"
-"""The file in which the first worker leaves its exit code: an error in the input is no reason to start again"""
+"""The file in which the first worker leaves its exit code: an error in the input is no reason to restart"""
 RESTARTS = 3
 _MOST = 1024
 ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
@@ -41,7 +41,7 @@ def is_worker() -> bool:
 
 
 def was_restarted() -> bool:
-    """Whether a worker died, and all of them were started again."""
+    """Whether a worker died and all of them were restarted."""
     return is_worker() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
 
 
@@ -53,7 +53,7 @@ def as_worker(run: Callable[[], int]) -> int:
 
     is_first = os.environ["RANK"] == "0"
     if not is_first and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first one saves what was done, and tells when to end
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first one saves its work and tells the others when to stop
     try:
         group = connect()
         if not is_first:
@@ -62,17 +62,17 @@ def as_worker(run: Callable[[], int]) -> int:
             )  # with libraries of which the versions are known now
 
             serve(group)
-            group.close()  # else its threads end the process with an abort
+            group.close()  # otherwise its threads abort the process
             return 0
         with sharing_with(group):
             code = run()
         if code != WorkerError.exit_code:
             group.tell({"do": "end"})
             group.close()
-    except MemoryError:  # of one that helps; what runs the command tells its own
+    except MemoryError:  # in a helper; the first worker reports its own
         console.fail(f"worker {os.environ['RANK']} on {platform.node()}: {OUT_OF_MEMORY}")
         return WorkerError.exit_code
-    except SharedError as error:  # the first tells it for all
+    except SharedError as error:  # the first reports it for all
         if not is_first:
             return 0
         console.fail(error.at_command_line)
@@ -81,7 +81,7 @@ def as_worker(run: Callable[[], int]) -> int:
         if is_first:
             console.fail(error.at_command_line)
         code = WorkerError.exit_code
-    except PurerecError as error:  # of this process alone, such as a missing package
+    except PurerecError as error:  # of this process only, such as a missing package
         console.fail(error.at_command_line)
         code = 2
     if is_first and (place := os.environ.get(_EXIT_CODE)) and code in (0, 2, INTERRUPTED):
@@ -121,7 +121,7 @@ def with_rows(facts: FittedOn) -> FittedOn:
 
 
 def start_workers(n: int) -> int:
-    """Run this command in this many processes on this machine; its exit code."""
+    """Run this command in this many processes on this machine; returns the exit code."""
     if not 1 <= n <= _MOST:
         raise ConfigError(f"--workers must be from 1 to {_MOST}, not {n}")
     try:
@@ -130,8 +130,8 @@ def start_workers(n: int) -> int:
         from torch.distributed.launcher.api import LaunchConfig, elastic_launch
     except ImportError:
         raise MissingExtraError("torch", "torch", purpose="fitting with several workers") from None
-    logging.disable(logging.CRITICAL)  # torchrun's own account of what a worker has told already
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first worker saves what was done
+    logging.disable(logging.CRITICAL)  # torchrun would repeat what a worker has already reported
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first worker saves its work
     os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGTERM"
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "code")
@@ -159,7 +159,7 @@ def start_workers(n: int) -> int:
                 f"worker {rank} of {n} ended with {died}, after {RESTARTS} new starts; free memory or use fewer "
                 "workers, and run the command again with --resume"
             ) from None
-        except SignalException as stop:  # `timeout`, or a machine that shuts down: the workers have been ended
+        except SignalException as stop:  # `timeout`, or a machine shutting down: the workers have been stopped
             console.fail(f"stopped by {stop.sigval.name}; --resume goes on from the last checkpoint, if there is one")
             return 128 + stop.sigval
         with suppress(OSError, ValueError):

@@ -1,11 +1,11 @@
-"""Adjacency lists: a line is a user and the items of that user, separated by blanks.
+"""Adjacency lists: each line has a user and that user's items, separated by blanks.
 
     0 10 11 17
     1 10
     2
 
-The usual form of published train and test files (NGCF, LightGCN). Lines of different lengths tell it from a table,
-and so does that no user has two lines. A user without items is allowed and adds nothing.
+The usual form of published train and test files (NGCF, LightGCN). It differs from a table in that lines have
+different lengths and no user has two lines. A user without items is allowed and adds nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FRACTION = re.compile(r"[+-]?\d*\.\d*$")
 def is_adjacency(sample: str, *, equally_long: bool = False) -> bool:
     """Whether the first lines of a file are lists of ids, and cannot be rows of a table.
 
-    `equally_long`: also if they could be, as all lines have the same number of fields.
+    `equally_long`: accept them even if all lines have the same number of fields and could be a table.
     """
     lines = [line for line in text_lines(sample, most=200) if line.strip(BLANK)]
     if not lines or any(_OTHER_SEPARATORS.search(line) for line in lines):
@@ -39,12 +39,12 @@ def is_adjacency(sample: str, *, equally_long: bool = False) -> bool:
 
 
 def _is_id(cell: str) -> bool:
-    """Words have no digit, and ratings may have a fraction."""
+    """Unlike words, ids have a digit; unlike ratings, no fraction."""
     return any(letter.isdigit() for letter in cell) and not _FRACTION.match(cell)
 
 
 def adjacency_rows(content: Content, where: str) -> tuple[pl.DataFrame, I64]:
-    """One row per pair, user and item as text, and (n,) the line that each stands on."""
+    """One row per pair, user and item as text, and (n,) the line of each."""
     raw = bytes(content.raw)
     try:
         text = raw.decode().removeprefix("\ufeff")

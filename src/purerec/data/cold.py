@@ -1,4 +1,4 @@
-"""Users and items that a test part has and train lacks: what an evaluation says nothing about, or only guesses."""
+"""Users and items in the test part but not in train, about which a model knows nothing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Cold:
     judged: int
     """Users with a test positive"""
     users: int
-    """Those of them without a train positive"""
+    """Those without a train positive"""
     positives: int
     """Test positives"""
     on_new_items: int
-    """Those of them on items that nobody has in train"""
+    """Those on items that nobody has in train"""
     items: int
-    """Such items"""
+    """Items that nobody has in train"""
 
     @classmethod
     def of(cls, known: Csr, test: Csr) -> Cold:

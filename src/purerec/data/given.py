@@ -1,8 +1,8 @@
-"""A split whose parts come from somewhere else: as files, tables or logs, each with ids of its own.
+"""A split whose parts are given: as files, tables or logs, each with its own ids.
 
-The parts get the users and items of all of them. Users and items of the test part that train and validation lack are
-kept: whoever uses the model will meet them too, and leaving them out would make every score look better. They are
-counted in `Split.cold`.
+The parts get the users and items of all of them. Users and items that are only in the test part are kept: the model
+will meet such users and items in practice, and leaving them out would make every score look better. They are counted
+in `Split.cold`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from purerec.errors import SplitError
 def given_split(train: Any, test: Any, valid: Any = None, **reading: Any) -> Split:
     """A split of given parts: paths, tables (pandas, polars, Arrow, scipy) or Interactions.
 
-    `reading` are options of `read`, such as `user="visitor"` or `positive_rating=4`, for all parts that are no
-    Interactions yet. A pair that is in two parts is an error.
+    `reading` are options of `read`, such as `user="visitor"` or `positive_rating=4`, for all parts that are not yet
+    Interactions. A pair in two parts is an error.
     """
     given = {"train": train, "valid": valid, "test": test}
     train_is_lists = _is_path(train) and is_list_file(train, **reading)
@@ -70,7 +70,7 @@ def _is_path(source: Any) -> bool:
 def _read(source: Any, part: str, reading: dict[str, Any], train_is_lists: bool) -> Interactions:
     if not _is_path(source):
         return read(source, **{"name": part, **reading})
-    # Lists that happen to be equally long look like a table; beside a train part of lists they are lists.
+    # Lists of equal length look like a table; if the train part consists of lists, so does this one.
     lists = True if train_is_lists and is_list_file(source, equally_long=True, **reading) else None
     return read(source, **{"lists": lists, **reading})
 
@@ -85,7 +85,7 @@ def _check_positives(logs: dict[str, Interactions]) -> None:
 
 
 def _in_one_unit(logs: list[Interactions]) -> list[Interactions]:
-    """Times in the finest unit of all parts."""
+    """Convert times to the finest unit of all parts."""
     finest = max((log.time_unit for log in logs), key=lambda unit: UNITS_PER_SECOND[unit])
     return [
         log
@@ -121,7 +121,7 @@ def _first_shared(a: Csr, b: Csr) -> tuple[int, int]:
 
 
 def _check_ids_meet(known: Csr, test: Interactions, logs: dict[str, Interactions]) -> None:
-    """Parts that have no user or no item in common were made from different ids."""
+    """Refuse parts without a common user or item: they were made from different ids."""
     for what, of_known, of_test in (
         ("user", known.counts > 0, test.pairs.counts > 0),
         ("item", known.item_counts > 0, test.pairs.item_counts > 0),

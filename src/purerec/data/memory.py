@@ -1,4 +1,4 @@
-"""How much memory a piece of work takes at its peak, and how much there is."""
+"""The peak memory of a piece of work, and the memory available."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _STATUS, _REFERENCES = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Peak:
-    """The largest resident memory of this process from here on, where the system can reset it (Linux).
+    """The peak resident memory of this process from now on, where the system can reset it (Linux).
 
-    Elsewhere it is the largest since the process began, and `own` is False.
+    Elsewhere it is the peak since the process started, and `own` is False.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Peak:
 
 
 def whole_peak_mb() -> float:
-    """The largest resident memory of this process since it began."""
+    """The peak resident memory of this process since it started."""
     try:
         import resource
     except ImportError:  # Windows
@@ -36,16 +36,17 @@ def whole_peak_mb() -> float:
 
 
 def available_mb() -> float | None:
-    """What this process can still take without pushing out others, where the system tells (Linux); else None.
+    """The memory that this process can still take without displacing others, where the system reports it (Linux).
 
-    The least of what the machine has free, what a container may still take, and what `ulimit -v` leaves.
+    The minimum of the machine's free memory, what a container may still take, and what `ulimit -v` leaves; None
+    elsewhere.
     """
     found = [_table(_MEMINFO).get("MemAvailable"), _left_in_container(), _left_of_addresses()]
     return min((mb for mb in found if mb is not None), default=None)
 
 
 def _left_in_container() -> float | None:
-    """cgroup v2: its limit less what is used, in which the cache of files counts but can be given back."""
+    """cgroup v2: its limit minus what is used, not counting the file cache, which can be reclaimed."""
     try:
         limit = int((_CGROUP / "memory.max").read_text())
         used = int((_CGROUP / "memory.current").read_text())

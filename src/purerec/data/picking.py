@@ -13,17 +13,17 @@ from purerec.types import I64, Mask
 
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 PUBLISHED_PARTS = {"gowalla": (810_128, 217_242)}
-"""Data sets that come with a test part: rows of the train part, and of the test part behind it"""
+"""Data sets published with a test part: rows of the train part, and of the test part that follows it"""
 
 
 def published_test_rows(data: Interactions) -> int:
-    """How many of the last rows are the test part that the data was published with."""
+    """How many of the last rows form the published test part."""
     train, test = PUBLISHED_PARTS.get(data.name, (0, 0))
     return test if len(data) == train + test else 0
 
 
 class Picker:
-    """Picks the rows to hold out, for the test part and again, from what is left, for the validation part."""
+    """Picks the rows to hold out: for the test part, then from what is left, for the validation part."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Picker:
         if self.at is not None and not of_train:
             point = self.at
         else:
-            # By value, not by row, so that equal times never fall on both sides.
+            # By value, not by row, so that equal times never end up on both sides.
             share = self.test_share if self.test_share is not None else 0.2
             point = int(np.quantile(times, 1 - share, method="higher"))
         return rows[times >= point]

@@ -1,9 +1,9 @@
 """From files and tables to Interactions: CSV, TSV, `.dat`, `.inter`, `.rating`, adjacency lists, Parquet, gzip;
 pandas, polars, Arrow, scipy.
 
-The fast path hands the file to polars with the types that its first lines suggest. Whatever polars refuses, and
-whatever it would accept but change (an id such as 007), is read again as text, where every value can be checked
-and the offending row named. Blank lines are skipped, wherever they are.
+The fast path passes the file to polars with the types suggested by its first lines. Whatever polars refuses, or would
+accept but change (an id such as 007), is read again as text, so that every value can be checked and the offending row
+named. Blank lines are skipped anywhere.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def read(
     A path may be a folder: a data set written by `ingest`, or Parquet files that belong together. Both, and single
     Parquet files, may also be at a URL that fsspec reaches, such as s3://bucket/clicks (extra `ingest`).
 
-    A text file is a table, or has a user and all items of that user on each line (`purerec.data.adjacency`); which of
-    the two is recognised unless `lists` tells.
+    A text file is a table, or has a user and all of that user's items on each line (`purerec.data.adjacency`); which
+    of the two is detected unless `lists` is given.
 
     Columns are found by their names (user, user_id, uid, customer, ...; item, movieId, sku, ...) or, without a
-    header, by position: user, item, rating, timestamp. Name them to overrule that. `positive_rating` says from
-    which rating on a row counts as a positive; without it every row does.
+    header, by position: user, item, rating, timestamp. Name them to override that. Rows with a rating of at least
+    `positive_rating` count as positives; without it, every row does.
 
-    A file whose suffix has a reader of its own (`register_reader`) is read by that.
+    A file whose suffix has a registered reader (`register_reader`) is read by that.
     """
     columns: ColumnRoles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
     if isinstance(source, str | os.PathLike):
@@ -95,7 +95,7 @@ def read_labels(
 ) -> dict[str, str]:
     """Item titles from a file with an item and a title column, for `Interactions.with_labels`.
 
-    Of several titles of an item, the first counts.
+    If an item has several titles, the first counts.
     """
     where, path = shown(path), Path(os.fsdecode(path))
     if _suffix(path) in PARQUET:
@@ -119,9 +119,9 @@ def read_labels(
 def is_list_file(
     source: str | os.PathLike[str], *, encoding: str = "utf-8", equally_long: bool = False, **options: Any
 ) -> bool:
-    """Whether `read`, with these options, takes a file for one with a user and the items of that user on each line.
+    """Whether `read`, with these options, treats a file as one with a user and that user's items on each line.
 
-    `equally_long`: also if all lines have the same number of fields, so that it may be a table.
+    `equally_long`: even if all lines have the same number of fields, so that it could be a table.
     """
     path = Path(os.fsdecode(source))
     suffix = _suffix(path)
@@ -174,13 +174,13 @@ def _read_text(
 def read_rows(
     content: Content, start: int, layout: TextLayout, *, where: str, name: str, path: Path | None = None
 ) -> Interactions:
-    """The rows of a table in text, from `start` on; `path` is where the same bytes are in a file, if they are."""
+    """The rows of a text table, from `start` on; `path` is the file with the same bytes, if there is one."""
     table = _read_typed(path, content, start, layout)
     if table is not None:
         try:
             return checked(table, where=where, name=name)
         except DataError:
-            pass  # read again as text, it names the row, or turns out to be a line that only looks blank
+            pass  # the second pass, as text, names the row or finds that the line only looks blank
     rows = text_rows(content, start, layout, where)
     return checked(_with_integer_ids(rows.table), where=where, name=name, row_number=rows.line)
 
@@ -236,24 +236,24 @@ def _without_blank_rows(table: pl.DataFrame, content: Content, layout: TextLayou
 def _may_have_unusual_integers(raw: bytes | mmap.mmap, start: int) -> bool:
     """Whether some number is spelled 007, +7 or ' 7', so that parsing it as an integer would change it."""
     view = np.frombuffer(raw, dtype=np.uint8)[start:]
-    chunk = 1 << 17  # stays in the cache through the passes over it
+    chunk = 1 << 17  # stays in the cache during all passes over it
     for start in range(0, len(view), chunk):
         part = view[max(start - 1, 0) : start + chunk + 1]
         if (part == 43).any() or (part == 32).any():  # '+' or ' '
             return True
         before, here, after = part[:-2], part[1:-1], part[2:]
         zero = here == 48
-        zero &= (before - np.uint8(48)) > 9  # no digit before it
+        zero &= (before - np.uint8(48)) > 9  # not preceded by a digit
         if zero.any():  # rare: a number that starts with 0
             at = np.flatnonzero(zero)
             leading = (after[at] - np.uint8(48)) <= 9  # a digit after it
-            if (leading & (before[at] != 46)).any() or (before[at] == 45).any():  # but 4.05 is no 05, and -0
+            if (leading & (before[at] != 46)).any() or (before[at] == 45).any():  # but 4.05 is not 05; and -0
                 return True
     return bool(len(view) > 1 and view[0] == 48 and 48 <= view[1] <= 57)
 
 
 def _has_other_colons(raw: bytes | mmap.mmap, start: int) -> bool:
-    """Whether some colon is not part of '::'; polars, which splits at single bytes, would split there too."""
+    """Whether some colon is not part of '::'; polars, which splits at single bytes, would split there, too."""
     view = np.frombuffer(raw, dtype=np.uint8)[start:]
     chunk = 1 << 17
     for at in range(0, len(view), chunk):
@@ -281,7 +281,7 @@ def _from_object(source: Any, columns: ColumnRoles, where: str) -> pl.DataFrame:
         return _converted(source, columns, where)
     except ReadError:
         raise
-    except (Exception, pl.exceptions.PanicException) as error:  # a library of tables may raise whatever it likes
+    except (Exception, pl.exceptions.PanicException) as error:  # a table library may raise anything
         raise ReadError(
             f"{where}: cannot be converted from a {type(source).__name__} ({reason(error)}); "
             "give columns of plain integers, numbers, text and dates"

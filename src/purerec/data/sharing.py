@@ -1,4 +1,4 @@
-"""Several logs with vocabularies in common, so that an index means the same user or item in all of them."""
+"""Several logs with shared vocabularies, so that an index means the same user or item in all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from purerec.types import I32
 def with_shared_vocabularies(logs: Sequence[Interactions]) -> list[Interactions]:
     """The same logs, each with the users and items of all of them.
 
-    Ids are integers if they are in all logs; otherwise they are text, and 7 is the same id as '7'.
+    Ids are integers if they are integers in all logs; otherwise they are text, and 7 is the same id as '7'.
     """
     users, user_at = _union([log.users for log in logs], "user")
     items, item_at = _union([log.items for log in logs], "item")
@@ -51,7 +51,7 @@ def join(first: Interactions, second: Interactions) -> Interactions:
 
 
 def _union(vocabularies: Sequence[Vocabulary], what: Literal["user", "item"]) -> tuple[Vocabulary, list[I32]]:
-    """The sorted vocabulary of all ids; and for each of the given ones, the new index of each of its ids."""
+    """The sorted vocabulary of all ids, and for each given vocabulary, the new indices of its ids."""
     first = vocabularies[0]
     if all(other == first for other in vocabularies[1:]):
         same = np.arange(len(first), dtype=np.int32)
@@ -65,7 +65,7 @@ def _union(vocabularies: Sequence[Vocabulary], what: Literal["user", "item"]) ->
 
 
 def _labels(logs: Sequence[Interactions], items: Vocabulary) -> pl.Series | None:
-    """Titles by item; where logs differ, the first that has one counts."""
+    """Titles by item; where logs differ, the first title counts."""
     titled = [log for log in logs if log.item_labels is not None]
     if not titled:
         return None

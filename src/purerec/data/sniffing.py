@@ -1,7 +1,7 @@
 """What a text file of interactions looks like: delimiter, header, and which column is which.
 
-Only the beginning of the file is looked at. Guesses can be overruled by the caller, and a wrong one ends in an
-error that shows the columns, never in a silent misreading.
+Only the beginning of the file is inspected. The caller can override guesses, and a wrong one leads to an error that
+shows the columns, never to silent misreading.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from purerec.errors import ReadError
 Role = Literal["user", "item", "rating", "timestamp", "label"]
 ROLES: tuple[Role, ...] = ("user", "item", "rating", "timestamp", "label")
 ColumnRoles = dict[Role, str | int | None]
-"""The name or position of each column that somebody told"""
+"""The name or position of each column that was specified"""
 
 _NAMES: dict[Role, str] = {
     "user": """user userid uid uuid usr username customer customerid custid client clientid visitor visitorid
@@ -34,7 +34,7 @@ _NAMES: dict[Role, str] = {
     "label": "title itemtitle movietitle itemname productname moviename label itemlabel",
 }
 KNOWN_NAMES: dict[Role, tuple[str, ...]] = {role: tuple(names.split()) for role, names in _NAMES.items()}
-"""Column names that are understood, the most telling first; compared without case, '_', '-' and spaces."""
+"""Recognised column names, the most specific first; compared without case, '_', '-' and spaces."""
 
 _DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 _SUFFIX_DELIMITER = {".dat": "::", ".tsv": "\t", ".inter": "\t", ".rating": "\t"}
@@ -51,7 +51,7 @@ class TextLayout:
     names: tuple[str, ...]
     """One per column of the file; 'column 1', ... where the file has no header"""
     roles: dict[Role, int]
-    """Position of the column of each role that was found"""
+    """The column position of each role that was found"""
     sample: tuple[tuple[str, ...], ...]
     """The first rows"""
 
@@ -90,7 +90,7 @@ def sniff(
 
 
 def text_lines(text: str, *, most: int = -1) -> list[str]:
-    """Lines that end in LF or CRLF. (`str.splitlines` also cuts at characters that may be part of an id.)"""
+    """Lines that end in LF or CRLF. (`str.splitlines` also splits at characters that may be part of an id.)"""
     return [line.removesuffix("\r") for line in text.split("\n", most)][: most if most > 0 else None]
 
 
@@ -101,12 +101,12 @@ def _check_delimiter(delimiter: str | None, where: str) -> None:
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
-    """The fields of one line; quotes are understood except with '::'."""
+    """The fields of one line; quotes are supported except with '::'."""
     if len(delimiter) > 1:
         return line.split(delimiter)
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error:  # a field longer than that module takes
+    except csv.Error:  # a field longer than the module accepts
         return line.split(delimiter)
 
 
@@ -119,8 +119,8 @@ def _find_delimiter(lines: Sequence[str], suffix: str) -> str:
         counts = {len(split_line(line, delimiter)) for line in head}
         if len(counts) == 1 and counts != {1}:
             return delimiter
-    # No delimiter splits all lines alike: some row is broken. Take the one of the first line, so that the
-    # reader can name the broken row.
+    # No delimiter splits all lines alike: some row is broken. Use the one of the first line, so that the reader can
+    # name the broken row.
     return next((d for d in _DELIMITERS[:-1] if d in lines[0]), ",")
 
 
@@ -137,7 +137,7 @@ def _has_header(rows: Sequence[Sequence[str]], columns: dict[Role, str | int | N
     if any(cell in telling for cell in first) or sum(cell in known for cell in first) * 2 > len(first):
         return True
     body = rows[1:20]
-    # Words above nothing but codes, such as who,what above u17,sku-3, are headings.
+    # Words above codes only, such as who,what above u17,sku-3, are headings.
     if len(body) >= 5 and not _has_digit(rows[:1]) and all(_has_digit([[cell]]) for row in body for cell in row):
         return True
     # A text cell above a column of numbers is a heading.
@@ -160,7 +160,7 @@ def find_roles(
     body: Sequence[Sequence[str]] = (),
     required: tuple[Role, ...] = ("user", "item"),
 ) -> dict[Role, int]:
-    """Which column is which: as told, else by name, else (without a header) by position."""
+    """Which column is which: as specified, else by name, else (without a header) by position."""
     roles: dict[Role, int] = {}
     for role, asked in columns.items():
         if asked is not None:
@@ -176,7 +176,7 @@ def find_roles(
             candidates = [n for n, name in enumerate(names) if _normal(name) in KNOWN_NAMES[role]]
             free = [n for n in candidates if n not in roles.values()]
             if role not in roles and free:
-                # The most telling name wins: 'user_id' over 'session'.
+                # The most specific name wins: 'user_id' over 'session'.
                 roles[role] = min(free, key=lambda n: KNOWN_NAMES[role].index(_normal(names[n])))
     else:
         _roles_by_position(roles, len(names), body, required)

@@ -1,7 +1,7 @@
-"""Splits: interactions to learn from (train), to choose settings by (validation) and to evaluate on (test).
+"""Splits: interactions to learn from (train), to choose settings on (validation) and to evaluate on (test).
 
-Every method picks test rows out of the log; the validation part is then carved out of what is left, the same
-way. The three parts share vocabularies and have no pair in common, which is checked.
+Every method picks test rows from the log; the validation part is then taken from the rest in the same way. The three
+parts share vocabularies and have no pair in common, which is checked.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Split:
     train: Interactions
     """To fit on while settings are chosen."""
     valid: Interactions | None
-    """To choose settings by; `full_train` is both."""
+    """To choose settings on; `full_train` is train and validation together."""
     test: Interactions
-    """To judge by, once."""
+    """To evaluate on, once."""
     made: Made = field(default_factory=Made)
     whole: InitVar[Csr | None] = None
-    """The pairs of the log that the parts cover, if they are known already"""
+    """The pairs of the log that the parts cover, if already known"""
     is_warm: bool = False
     """Whether users without a train positive were left out of the test part"""
 
@@ -53,7 +53,7 @@ class Split:
                 np.concatenate([part.item_idx for part in parts]),
                 self.train.shape,
             )
-        # Parts that cover a log and have as many distinct pairs as it has cannot share one.
+        # Parts that cover a log and together have as many distinct pairs as it has share none.
         shared = sum(len(part.pairs) for part in parts) - len(whole)
         if shared:
             raise SplitError(
@@ -92,7 +92,7 @@ class Split:
 
     @property
     def sizes(self) -> str:
-        """How large the parts are."""
+        """The sizes of the parts."""
         valid = "" if self.valid is None else f", valid {len(self.valid):,}"
         return f"train {len(self.train):,}{valid}, test {len(self.test):,}"
 
@@ -111,7 +111,7 @@ class Split:
 
     @cached_property
     def cold(self) -> Cold:
-        """What the test part has that no model can have learned anything about."""
+        """What is in the test part that no model can have learned about."""
         return Cold.of(self.full_train.positives, self.test.positives)
 
     def warm(self) -> Split:
@@ -189,7 +189,7 @@ def split(
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy as Python's own, which can be stored."""
+    """A numpy number as a plain Python number, which can be stored."""
     return value.item() if isinstance(value, np.generic) else value
 
 

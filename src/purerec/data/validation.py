@@ -18,10 +18,10 @@ from purerec.errors import DataError, ReadError
 from purerec.types import F32, I32, I64
 
 _LATEST_S = 4_102_444_800  # 1 January 2100
-_EARLIEST_S = 315_532_800  # 1 January 1980: no log of a unit finer than seconds is older
+_EARLIEST_S = 315_532_800  # 1 January 1980: no log in a finer unit than seconds is older
 _UNITS: tuple[tuple[TimeUnit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
 _LARGEST_EXACT = 2**53
-"""From here on a float no longer tells whole numbers apart."""
+"""From here on, floats cannot represent all whole numbers."""
 
 Bad = npt.NDArray[np.bool_] | pl.Series
 
@@ -50,7 +50,7 @@ class _Rows:
 def checked(
     table: pl.DataFrame, *, where: str, name: str, row_number: Callable[[int], int] = lambda at: at
 ) -> Interactions:
-    """The rows as Interactions; `row_number` is what a row of the table is called, such as its line in a file."""
+    """The rows as Interactions; `row_number` gives the number of a row in errors, such as its line in a file."""
     if not len(table):
         raise DataError(f"{where}: there are no interactions in it; give a file with one interaction per row")
     rows = _Rows(table, where, row_number)
@@ -106,7 +106,7 @@ def _check_rating(rows: _Rows) -> F32:
     elif not column.dtype.is_numeric():
         rows.refuse_type("rating", "ratings are numbers: convert it, or read without it")
     values = column.cast(pl.Float32).to_numpy()
-    # A sum is not finite if one value is not, and costs a tenth of looking at each.
+    # The sum is finite only if every value is, and costs a tenth of checking each one.
     if not np.isfinite(values.sum(dtype=np.float64)):
         bad = ~np.isfinite(values)
         rows.fail("rating", bad, "the rating {value}", "ratings must be finite, below 3e38: fix or remove it")
@@ -159,12 +159,12 @@ def _refuse_outside(rows: _Rows, values: npt.NDArray[Any], latest: int) -> None:
 
 
 def _time_unit(rows: _Rows, values: I64) -> TimeUnit:
-    """The coarsest unit in which nothing lies beyond 2100."""
+    """The coarsest unit in which no time is after 2100."""
     low, high = int(values.min()), int(values.max())
     unit, per_second = next((unit, n) for unit, n in _UNITS if high <= _LATEST_S * n)
     if unit != "s" and low < _EARLIEST_S * per_second:
         bad = values < _EARLIEST_S * per_second
-        if bad.mean() > 0.5:  # most are in a coarser unit, so the large ones are the strange ones
+        if bad.mean() > 0.5:  # most are in a coarser unit, so the large ones are wrong
             bad = values > _LATEST_S * per_second // 1000
         fact = "the timestamp {value}, far from the others"
         rows.fail("timestamp", bad, fact, "use one unit in all rows")
@@ -175,7 +175,7 @@ def _times_in_text(rows: _Rows, text: pl.Series) -> pl.Series:
     whole = text.cast(pl.Int64, strict=False)
     if not whole.null_count():
         return whole
-    # Fractions, numbers beyond 64 bits, or dates: whichever most rows are decides which row is wrong.
+    # Fractions, numbers beyond 64 bits, or dates: the majority decides which row is wrong.
     numbers = text.cast(pl.Float64, strict=False)
     found = numbers if 2 * numbers.null_count() <= len(numbers) else _parse_dates(text)
     if found.null_count():

@@ -16,14 +16,14 @@ from purerec.types import I32, I64
 Id = int | str
 
 _LUT_SPARSITY = 8
-"""An integer range up to this many times the number of rows is indexed by a table instead of a hash."""
+"""Integer ids whose range is at most this many times the number of rows are indexed by a table, not a hash."""
 
 
 class Vocabulary:
     """External ids in a fixed order; the position of an id is its internal index.
 
-    Ids are either 64-bit integers or strings, and are kept exactly. A lookup is lenient about which of the two
-    it is given ('196' finds 196 and the other way round), since command lines and JSON only have strings.
+    Ids are either 64-bit integers or strings, and are kept exactly. A lookup accepts either of the two ('196' finds
+    196 and vice versa), since command lines and JSON only have strings.
     """
 
     __slots__ = ("_index", "ids", "what")
@@ -37,7 +37,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, ids: Iterable[Id], what: Literal["user", "item"]) -> Vocabulary:
-        """A vocabulary of given ids in the given order; integers only if all of them are."""
+        """A vocabulary of the given ids in the given order; integers only if all of them are."""
         listed = list(ids)
         for at, i in enumerate(listed):
             if isinstance(i, bool) or not isinstance(i, str | int | np.integer):
@@ -58,7 +58,7 @@ class Vocabulary:
             and bool((self.ids == other.ids).all())
         )
 
-    __hash__ = None  # type: ignore[assignment]  # the way Python says "not hashable"
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say "not hashable"
 
     def __repr__(self) -> str:
         shown = ", ".join(repr(i) for i in self.ids.head(3).to_list())
@@ -69,7 +69,7 @@ class Vocabulary:
         return self.ids.dtype == pl.Int64
 
     def first_unusable(self, idx: I32) -> int | None:
-        """Position of the first index whose id is unusable: only white space, or with a NUL in it."""
+        """Position of the first index whose id is unusable: only whitespace, or containing a NUL."""
         if self.is_integer:
             return None
         bad = self.ids.str.contains(r"\A[ \t\r\n\x0b\x0c\x{feff}]*\z|\x00").to_numpy()
@@ -80,7 +80,7 @@ class Vocabulary:
         if isinstance(external, bool) or not isinstance(external, str | int | np.integer):
             return None  # True and 1.0 would find 1
         if self._index is None:
-            # Built once, on first use; assignment is atomic, so two threads at worst build it twice.
+            # Built once, on first use; assignment is atomic, so at worst two threads build it twice.
             self._index = dict(zip(self.ids.to_list(), range(len(self)), strict=True))
         found = self._index.get(external)
         if found is None:
@@ -89,7 +89,7 @@ class Vocabulary:
         return found
 
     def index(self, external: Id) -> int:
-        """Internal index of one external id; an error with a remedy if it is unknown."""
+        """Internal index of one external id; raises an error with a remedy if it is unknown."""
         found = self.find(external)
         if found is None:
             fact = f"{self.what} {external!r} was not in training"
@@ -128,7 +128,7 @@ def _other_spelling(external: Id) -> Id | None:
 
 
 def as_series(ids: pl.Series | npt.NDArray[Any] | Sequence[Id], what: Literal["user", "item"]) -> pl.Series:
-    """Ids given in any of these ways, as a column."""
+    """Ids given in any of these forms, as a column."""
     if isinstance(ids, pl.Series):
         return ids
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
@@ -197,7 +197,7 @@ def whole_numbers(given: Any, what: str) -> I64:
 
 
 def _has_bools(given: Any) -> bool:
-    """numpy would take True in a list of numbers for 1."""
+    """numpy would treat True in a list of numbers as 1."""
     return isinstance(given, list | tuple) and any(isinstance(value, bool | np.bool_) for value in given)
 
 

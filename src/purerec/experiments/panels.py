@@ -43,8 +43,7 @@ class Panel:
         ]
 
     def compared(self, work: Worklist) -> Comparison:
-        """The comparison from finished cells. A failed model is left out; one that was stopped keeps its finished
-        seeds."""
+        """The comparison from finished cells. Failed models are left out; stopped ones keep their finished seeds."""
         results, failed, stopped = {}, {}, {}
         for plan in self.plans:
             own = [cell for cell in self.cells if cell.plan is plan]

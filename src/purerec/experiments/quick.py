@@ -1,5 +1,4 @@
-"""What `--quick` turns an experiment into: ML-100k in place of larger data, one seed, few values of what is
-varied."""
+"""What `--quick` makes of an experiment: ML-100k in place of larger data, one seed, few values of what is varied."""
 
 from __future__ import annotations
 

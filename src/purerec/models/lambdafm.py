@@ -56,8 +56,7 @@ class LambdaFMConfig(FactorConfig):
     """Where negatives come from: by popularity, by score among some candidates, or the first that violates the
     margin, weighted by the estimated rank of the positive."""
     rho: float = Field(default=0.5, gt=0, le=1000)
-    """For `static` and `dynamic`: how far down the ranking negatives come from; small: only the top; large:
-    uniform."""
+    """For `static` and `dynamic`: how far down the ranking negatives come from; small: the top; large: uniform."""
     candidates: int = Field(default=30, ge=1, le=1000)
     """For `dynamic`: items ranked for each negative; for `rank`: the most that are tried."""
     margin: float = Field(default=2.0, ge=0, le=100)

@@ -1,7 +1,7 @@
-"""Charts as SVG: what they show as Vega-Lite, drawn by vl-convert (extra `plot`).
+"""Charts as SVG: specified in Vega-Lite, drawn by vl-convert (extra `plot`).
 
 A chart has a text alternative, its marks show their values on hover, and its colours are those of `palette`, for
-light and dark pages. No script, no font and no network is needed to look at it.
+light and dark pages. Viewing it needs no scripts, fonts or network.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from purerec.output import palette
 
 _WIDTH, _HEIGHT = 460, 290
 _LETTER = 6.6
-"""Width of a letter of a label, generously"""
+"""Width of a label's letter, estimated generously"""
 _MOST_MARKS = 60
-"""Points of a curve that show their values; of longer ones every second, third and so on"""
+"""The most points of a curve that show their values; on longer ones every second, third and so on does"""
 Spec = dict[str, Any]
 
 
@@ -49,7 +49,7 @@ class Spot:
     x: float
     y: float
     group: str = ""
-    """Spots of a group have a colour of their own."""
+    """Spots of a group share a colour."""
     size: float | None = None
     low: float | None = None
     high: float | None = None
@@ -101,7 +101,7 @@ def lines(
     ]
     colour = {"field": "series", "type": "nominal", "sort": names, "scale": _colours(names), "legend": _legend(names)}
     place = {"x": _channel("x", x, [r["x"] for r in rows]), "y": _channel("y", y, [r["y"] for r in rows])}
-    place["y"]["stack"] = None  # areas would else be put on top of each other
+    place["y"]["stack"] = None  # otherwise areas would be stacked
     line: Spec = {"type": "line", "aria": False, "strokeWidth": 2}
     if shape == "steps":
         line |= {"type": "area", "interpolate": "step-after", "fillOpacity": 0.25, "line": {"strokeWidth": 1.5}}
@@ -193,7 +193,7 @@ def bubbles(title: str, spots: Sequence[Spot], x: Axis, size: str) -> Chart:
         if _drawable(spot.x, x)
     ]
     groups = list(dict.fromkeys(spot.group for spot in spots))
-    # The fonts of browsers are wider than the one that labels are measured with.
+    # Browser fonts are wider than the one that labels are measured with.
     room = _LETTER * max((len(name) for name in names), default=0)
     axis = {"title": None, "grid": True, "domain": False, "ticks": False, "minExtent": room, "labelLimit": 2 * room}
     place = _channel("x", x, [r["x"] for r in rows])
@@ -238,7 +238,7 @@ def vega_lite(chart: Chart) -> Spec:
 
 
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-"""vl-convert brings the first, so that texts are measured alike on all machines; the next two are as wide."""
+"""vl-convert ships the first, so that text is measured alike on all machines; the next two are equally wide."""
 _CONFIG: Spec = {
     "font": _FONT,
     "view": {"stroke": None},
@@ -294,7 +294,7 @@ def _channel(field: str, axis: Axis, values: Sequence[float]) -> Spec:
         powers = "replace(format(datum.value, '.0e'), '+', '')"
         plain = low >= -3 and high <= 4
         shape |= {"values": ticks, "labelOverlap": False} | ({"format": "~g"} if plain else {"labelExpr": powers})
-        # Within less than a power of ten the axis ends at the values; Vega then chooses the ticks.
+        # Below one power of ten, the axis ends at the values, and Vega chooses the ticks.
         if math.log10(max(values) / min(values)) < 1:
             shape = {"title": axis.title, "grid": field == "y", "format": "~g", "tickCount": 4}
             scale["domain"] = [min(values) / 1.1, max(values) * 1.1]
@@ -313,11 +313,11 @@ def _said(value: float, low: float | None, high: float | None) -> str:
 
 
 _SIDES = {"right": ("left", 7, 0), "left": ("right", -7, 0), "above": ("center", 0, -11), "below": ("center", 0, 11)}
-"""Where a name may stand: alignment, and distance from its spot"""
+"""Where a name may be placed: alignment, and distance from its spot"""
 
 
 def _sides(rows: Sequence[Spec], place: Spec) -> list[str]:
-    """For each spot, the side on which its name covers the fewest others, as far as one can tell before drawing."""
+    """For each spot, the side on which its name covers the fewest others, as far as can be told before drawing."""
     xs, ys = (_positions([r[f] for r in rows], place[f], size) for f, size in (("x", _WIDTH - 60), ("y", -210)))
     taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in zip(xs, ys, strict=True)]
     chosen = []

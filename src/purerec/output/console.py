@@ -19,7 +19,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 class Interrupted(Exception):
-    """Ctrl-C, with what is to be said about it; typer keeps the message of a KeyboardInterrupt to itself."""
+    """Ctrl-C with a message; typer drops the message of a KeyboardInterrupt."""
 
 
 Verbosity = Literal["quiet", "usual", "verbose"]
@@ -28,7 +28,7 @@ _level: Verbosity = "usual"
 
 @contextmanager
 def speaking(level: Verbosity) -> Iterator[None]:
-    """How much is said beside the answer, for the time of a command."""
+    """Set how much is printed besides the answer, for the duration of a command."""
     global _level
     before, _level = _level, level
     try:
@@ -38,7 +38,7 @@ def speaking(level: Verbosity) -> Iterator[None]:
 
 
 def progress() -> bool:
-    """Whether to show progress bars: on a terminal, unless lines, or nothing, are wanted instead."""
+    """Whether to show progress bars: on a terminal, unless --quiet or --verbose is given."""
     return err.is_terminal and _level == "usual"
 
 
@@ -48,7 +48,7 @@ def note(text: str) -> None:
 
 
 def detail(text: str) -> None:
-    """What only --verbose says."""
+    """Print only with --verbose."""
     if _level == "verbose":
         note(text)
 
@@ -67,7 +67,7 @@ def say(text: str = "") -> None:
 
 
 def printable(text: str, encoding: str | None = None) -> str:
-    """Text with escapes for what an output cannot show: other alphabets, or bytes in file names that are no text."""
+    """Text with escapes for what the output cannot show: other alphabets, or undecodable bytes in file names."""
     encoding = encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -99,14 +99,14 @@ def _cell(value: Any) -> str:
 
 
 def write_json(value: Any, target: str) -> None:
-    """To a file (written whole or not at all), or to standard output for '-'."""
+    """Write JSON to a file (as a whole or not at all), or to standard output for '-'."""
     plain = target == "-" and codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
-    # The escape of half a character, such as a file name's, is one that JSON has too.
+    # The escape of a lone surrogate, as in a file name, is valid JSON, too.
     text = printable(json.dumps(_finite(value), indent=2, ensure_ascii=plain, allow_nan=False) + "\n")
     if target == "-":
         sys.stdout.write(text)
     else:
-        from purerec.storage import write_file  # with numpy and polars, which no help needs
+        from purerec.storage import write_file  # imports numpy and polars, which --help does not need
 
         write_file(target, text)
 

@@ -1,4 +1,4 @@
-"""Pages of reports: one self-contained HTML file, readable on a phone, in the dark and on paper."""
+"""Report pages: one self-contained HTML file, readable on a phone, in dark mode and on paper."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def page(title: str, body: Sequence[str]) -> str:
 
 
 def section(title: str, *content: str, name: str = "") -> str:
-    """A card; `name` is what a link can lead to."""
+    """A card; `name` is its anchor for links."""
     where = f" id='{escape(name)}'" if name else ""
     long = " class='long'" if sum(map(len, content)) > 8000 else ""
     return f"<section{where}{long}><h2>{escape(title)}</h2>{''.join(content)}</section>"
@@ -56,7 +56,7 @@ def grid(parts: Sequence[str]) -> str:
 
 
 def figure(charts: Sequence[Chart], caption: str = "") -> str:
-    """Charts with what is said about them."""
+    """Charts with a caption."""
     drawn = [svg.element(chart) for chart in charts]
     said = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return f"<figure>{drawn[0] if len(drawn) == 1 else grid(drawn)}{said}</figure>"
@@ -73,7 +73,7 @@ def table(
 ) -> str:
     """A table of texts. Columns are aligned to the right, except for those in `words`.
 
-    `**text**` is the best of its column; rows that begin with a space say more about the one above.
+    `**text**` is the best of its column; rows that begin with a space add detail to the row above.
     """
     side = ["" if n in words else " class='n'" for n in range(len(headings))]
     head = "".join(f"<th{side[n]}>{escape(text)}</th>" if text else "<td></td>" for n, text in enumerate(headings))

@@ -37,12 +37,12 @@ _SERIES = [
 
 
 def colour(n: int) -> str:
-    """Of the n-th series of a chart."""
+    """The colour of the n-th series of a chart."""
     return f"var(--c{n % len(_SERIES)})"
 
 
 def style() -> str:
-    """The variables as CSS. Paper is light."""
+    """The variables as CSS. Print uses the light values."""
     light = _LIGHT | {f"c{n}": pair[0] for n, pair in enumerate(_SERIES)}
     dark = _DARK | {f"c{n}": pair[1] for n, pair in enumerate(_SERIES)}
     return (

@@ -1,7 +1,7 @@
 """Lists for everybody as a folder of Parquet files, one for each partition of the users.
 
-Whoever makes a partition writes its file under a temporary name and renames it. What an earlier run has finished is
-not made again; `lists.json` says which model and options the files are of, so that no two kinds of lists are mixed.
+The worker of a partition writes its file under a temporary name and renames it. What an earlier run has finished is
+not redone; `lists.json` records the model and options of the files, so that different lists are never mixed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from purerec.storage.paths import AnyPath, why
 
 ABOUT = "lists.json"
 _MOST_USERS, _FEWEST_USERS, _USUAL = 50_000, 256, 16
-"""Users of one partition, and how many partitions there are in between; not by cluster, so that another may go on"""
+"""Most and fewest users of a partition, and the usual number of partitions; not those of the cluster, so that another
+can continue"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def partitions(n_users: int) -> list[Partition]:
 
 
 def left_to_do(out: AnyPath, model_folder: AnyPath, n_users: int, options: Mapping[str, Any]) -> list[Partition]:
-    """The partitions that are not in the folder yet, which is begun if it is new."""
+    """The partitions that are not in the folder yet; a new folder is initialised."""
     folder, parts = Path(out), partitions(n_users)
     try:
         made_of = hashlib.sha256(Path(model_folder, MANIFEST).read_bytes()).hexdigest()
@@ -69,7 +70,7 @@ def left_to_do(out: AnyPath, model_folder: AnyPath, n_users: int, options: Mappi
 
 
 def write_partition(out: AnyPath, model: Recommender, part: Partition, k: int, options: Mapping[str, Any]) -> int:
-    """The lists of some users; how many rows they have."""
+    """Write the lists of some users; returns the number of rows."""
     users = model.users.take(range(part.start, part.stop))
     return write_parts(Path(out) / part.file, model.recommend_blocks(users, k, **options))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ReportedModel(Protocol):
-    """What the report needs of a model."""
+    """What the report needs from a model."""
 
     @property
     def name(self) -> str: ...
@@ -34,7 +34,7 @@ def fit_report(
     evaluation: Evaluation | None = None,
     beside: Mapping[str, Mapping[str, float]] | None = None,
 ) -> str:
-    """The page as text. `beside` are other rows of metrics to show, by name."""
+    """The page as text. `beside` are other rows of metrics to show alongside, by name."""
     facts = model.fitted_on
     history: History | None = getattr(model, "history", None)
     title = f"{model.name} on {facts.name}"

@@ -1,7 +1,8 @@
 """Standard streams that may be closed, full, or without a reader.
 
-Python's own have three ways to fail: None instead of a stream, errors at any write, and complaints at shutdown. After
-`open_streams`, a failed write to standard output is an `OutputError`, and one to standard error is lost.
+Python's own streams can fail in three ways: None instead of a stream, errors on any write, and complaints at
+shutdown. After `open_streams`, a failed write to standard output is an `OutputError`, and one to standard error is
+ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ INTERRUPTED = 130
 
 
 class OutputError(Exception):
-    """Standard output cannot be written. No OSError: those are about files, and are handled where they come up."""
+    """Standard output cannot be written. Not an OSError: those concern files and are handled where they occur."""
 
     def __init__(self, cause: OSError) -> None:
         closed = cause.errno == errno.EBADF
@@ -47,8 +48,8 @@ def open_streams() -> None:
     """Make descriptors 0 to 2 safe to use, whatever the process was started with."""
     if os.name != "posix":
         return
-    # Closed ones would be given to the next files that are opened. What stands in for standard output cannot be
-    # written either, so that a lost answer is an error and not a success.
+    # Closed descriptors would be reused by the next files opened. The replacement for standard output is not writable
+    # either, so that a lost answer is an error and not a success.
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -61,15 +62,15 @@ def open_streams() -> None:
 
 
 def abandon_output() -> None:
-    """What could not be written is given up, or Python would try again when it ends."""
+    """Discard what could not be written; otherwise Python would try again at exit."""
     _point(1, os.O_WRONLY)
 
 
 def end_as_a_broken_pipe_does() -> int:
-    """End like other programs whose reader has gone (`| head`): without a word, by SIGPIPE."""
+    """End like other programs whose reader is gone (`| head`): silently, by SIGPIPE."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.raise_signal(signal.SIGPIPE)
-    return 128 + signal.SIGPIPE  # only if it is blocked
+    return 128 + signal.SIGPIPE  # only if SIGPIPE is blocked
 
 
 def _point(number: int, mode: int) -> None:

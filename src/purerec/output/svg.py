@@ -1,4 +1,4 @@
-"""Charts drawn: SVG elements for a page, and SVG files that stand alone."""
+"""Drawing charts: SVG elements for a page, and standalone SVG files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INHERITED = (
     "font-size",
     "font-weight",
 )
-"""What a group may say for all that is in it"""
+"""Attributes that a group may set for all its elements"""
 _NOTHING = "M0,0h0v0h0Z"
 _GAP = 12
 
@@ -86,7 +86,7 @@ def can_draw() -> bool:
 
 
 def check_can_draw(purpose: str) -> None:
-    """An error that names the extra, if it is not installed."""
+    """Raise an error that names the extra if it is not installed."""
     if not can_draw():
         raise MissingExtraError("vl-convert-python", "plot", purpose=purpose)
 
@@ -96,7 +96,7 @@ def _labelled(alt: str) -> Element:
 
 
 def _clean(node: Element) -> None:
-    """Without what nobody sees; what Vega says about a mark becomes its title, which browsers show on hover."""
+    """Remove what nobody sees; Vega's description of a mark becomes its title, which browsers show on hover."""
     for child in list(node):
         is_mark = (
             child.attrib.get("role") == "graphics-symbol" and child.attrib.get("aria-roledescription") != "title"

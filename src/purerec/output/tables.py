@@ -21,7 +21,7 @@ SUFFIXES = (".parquet", ".csv", ".jsonl", ".ndjson")
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """The path, if a table can be written there; to be asked before the work is done."""
+    """The path, if a table can be written there; to be checked before any work is done."""
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"{target}: a table is written as {', '.join(SUFFIXES)}; choose a name that ends so")
@@ -30,7 +30,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 
 
 def write_parts(path: str | os.PathLike[str], parts: Iterator[pl.DataFrame]) -> int:
-    """Write all parts, which have the same columns and of which there is at least one; returns the rows written."""
+    """Write all parts (at least one, all with the same columns); returns the number of rows."""
     target = check_target(path)
     counted = _Counted(parts)
     with open_output(target) as file:
@@ -44,7 +44,7 @@ def write_parts(path: str | os.PathLike[str], parts: Iterator[pl.DataFrame]) -> 
 
 
 class _Counted:
-    """Parts, and how many rows have gone by. Keeps an error of theirs, which Polars would wrap in one of its own."""
+    """Parts, and a count of their rows. Keeps their error, which Polars would wrap in one of its own."""
 
     def __init__(self, parts: Iterator[pl.DataFrame]) -> None:
         self._parts, self.rows = parts, 0
@@ -72,7 +72,7 @@ def _write(file: BinaryIO, suffix: str, parts: _Counted) -> None:
 
 
 def _write_parquet(file: BinaryIO, parts: _Counted) -> None:
-    """By Polars' streaming engine, which takes the parts from a Python source one after the other."""
+    """With Polars' streaming engine, which reads the parts from a Python source one by one."""
     from polars.io.plugins import register_io_source
 
     stream = iter(parts)
@@ -82,5 +82,5 @@ def _write_parquet(file: BinaryIO, parts: _Counted) -> None:
         for part in chain([first], stream):
             yield part if columns is None else part.select(columns)
 
-    # Not by its name: Polars' threads would create it again after an interruption.
+    # Not by its name: Polars' threads would recreate the file after an interruption.
     register_io_source(source, schema=dict(first.schema)).sink_parquet(file)

@@ -1,6 +1,6 @@
 """Fits in MLflow: settings, curves, metrics and the model, which MLflow loads back. Needs the extra `mlflow`.
 
-`purerec fit --mlflow` logs; where to is MLflow's own affair (MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME).
+`purerec fit --mlflow` logs to wherever MLflow is configured to (MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME).
 
     mlflow.pyfunc.load_model("runs:/RUN/model").predict(pandas.DataFrame({"user": ["196"]}), params={"k": 5})
     purerec.output.tracking.load_model("runs:/RUN/model")       # the Recommender itself
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from purerec.training.history import History
 
 _AT_ONCE = 1000
-"""Values that MLflow takes in one call"""
+"""Values that MLflow accepts in one call"""
 
 
 def check_can_log() -> None:
-    """Whether there is MLflow, asked before the work."""
+    """Check that MLflow is installed, before any work is done."""
     _mlflow()
 
 
 def log_fit(model: Recommender, folder: Path, metrics: Mapping[str, float]) -> str:
-    """Log a fitted model that is stored in a folder; the id of the run."""
+    """Log a fitted model that is stored in a folder; returns the id of the run."""
     mlflow = _mlflow()
     from mlflow.entities import Metric
     from mlflow.models import ModelSignature
@@ -49,7 +49,7 @@ def log_fit(model: Recommender, folder: Path, metrics: Mapping[str, float]) -> s
         if math.isfinite(value)
     ]
     with mlflow.start_run(run_name=f"{model.name} on {facts.name}") as run, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what MLflow says about itself
+        warnings.simplefilter("ignore")  # MLflow's own warnings
         mlflow.set_tags({"purerec.model": model.name, "purerec.data": facts.name, "purerec.version": __version__})
         mlflow.log_params(dict(model.config) | facts.resolved | {"seed": facts.seed})
         for start in range(0, len(curves), _AT_ONCE):
@@ -70,13 +70,13 @@ def log_fit(model: Recommender, folder: Path, metrics: Mapping[str, float]) -> s
 
 
 def load_model(uri: str) -> Recommender:
-    """The model of a run, by an address of MLflow's such as runs:/RUN/model."""
+    """The model of a run, by an MLflow URI such as runs:/RUN/model."""
     loaded: Recommender = _mlflow().pyfunc.load_model(uri).get_raw_model()
     return loaded
 
 
 class Recommended:
-    """A model as MLflow asks it: a table with a column `user` in, lists for them out."""
+    """A model as MLflow calls it: from a table with a column `user` to their lists."""
 
     def __init__(self, model: Recommender) -> None:
         self.model = model
@@ -91,17 +91,17 @@ class Recommended:
 
 
 def _load_pyfunc(path: str) -> Recommended:
-    """What MLflow calls."""
+    """Called by MLflow."""
     return Recommended(load_folder(path))
 
 
 def _name(metric: str) -> str:
-    """MLflow takes no @ and no brackets in names: P_at_5, D.positive."""
+    """MLflow allows neither @ nor brackets in names: P_at_5, D.positive."""
     return metric.replace("@", "_at_").replace("(", ".").replace(")", "")
 
 
 def _mlflow() -> Any:
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")  # else it tells how it makes its tables
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")  # otherwise it logs how it creates its tables
     try:
         with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
             import mlflow.pyfunc

@@ -1,13 +1,13 @@
-"""The vectors of a model for other programs: Parquet files, and an index for approximate search.
+"""A model's vectors for other programs: Parquet files, and an index for approximate search.
 
     vectors/items.parquet    id, label (if there are any), vector
     vectors/users.parquet    id, vector
     vectors/items.usearch    with `index=True`: an HNSW graph of the items; position n in it is row n of items.parquet
-    vectors/manifest.json    what it is, of which model, and how well the index finds
+    vectors/manifest.json    what it is, of which model, and the recall of the index
 
 Vectors are fixed-size lists of float32. The dot product of a user's and an item's is the model's score, up to a
-constant for each user, which ranks nothing. An item bias is the last element of the items' vectors, beside a one in
-the users'.
+constant for each user, which does not affect the ranking. An item bias is the last element of the items' vectors,
+matched by a one in the users'.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ WITH_VECTORS = (
 KIND = "vectors"
 ITEMS, USERS, INDEX = "items.parquet", "users.parquet", "items.usearch"
 CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
-"""Of HNSW: links of an item, and how many candidates are kept while building and while searching"""
+"""Settings of HNSW: links per item, and how many candidates are kept while building and while searching"""
 ENOUGH = 0.97
-"""Recall from which on the first way of building the graph will do"""
+"""Recall at which the first way of building the graph is good enough"""
 SAMPLE = 1000
 """Users whose lists are compared with exact ones"""
 
@@ -88,7 +88,7 @@ def vectors(model: Recommender) -> tuple[F32, F32]:
 def export_vectors(model: Recommender, path: str | os.PathLike[str], *, index: bool = False) -> Exported:
     """Write users' and items' vectors, and with `index` a graph for approximate search (extra `ann`), to a folder."""
     if index:
-        _usearch()  # before the work, not after
+        _usearch()  # before any work is done
     storage.check_target(path, kind=KIND)
     users, items = vectors(model)
     graph, recall = make_index(users, items) if index else (None, None)
@@ -115,7 +115,7 @@ def export_vectors(model: Recommender, path: str | os.PathLike[str], *, index: b
 
 @contextmanager
 def _disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """A full disk, which Polars and usearch report each in their own way."""
+    """Handle a full disk, which Polars and usearch each report in their own way."""
     try:
         yield
     except (pl.exceptions.PolarsError, RuntimeError) as error:
@@ -132,7 +132,7 @@ def _table(ids: pl.Series, labels: pl.Series | None, rows: F32) -> pl.DataFrame:
 
 
 class ItemIndex:
-    """The graph of an exported folder, and the ids of what is in it."""
+    """The graph of an exported folder, and the ids of its items."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         folder = Path(path)
@@ -155,7 +155,7 @@ class ItemIndex:
         self._graph = library.restore(str(file))
         if self._graph is None or len(self._graph) != len(items):
             raise StoreError(f"{file} is not an index of the {len(items):,} items in {ITEMS}; export it again")
-        self._graph.expansion_search = EXPANSION_SEARCH  # which a file does not keep
+        self._graph.expansion_search = EXPANSION_SEARCH  # not stored in the file
         self.dim = int(about["dim"])
         self.ids = items["id"]
         self.labels = items["label"] if "label" in items.columns else None
@@ -173,8 +173,8 @@ class ItemIndex:
 def search_index(path: str | os.PathLike[str], users: F32, k: int = 10) -> pl.DataFrame:
     """The k best items of each user vector (n, dim), approximately: a table of query, item, (label), score, rank.
 
-    `path` is a folder that was exported with an index; `users` are vectors as in its users.parquet. To ask more
-    than once, keep an `ItemIndex`.
+    `path` is a folder that was exported with an index; `users` are vectors as in its users.parquet. For more than one
+    query, keep an `ItemIndex`.
     """
     index = ItemIndex(path)
     found = index.search(users, k)
@@ -196,9 +196,10 @@ def make_index(users: F32, items: F32) -> tuple[Any, float]:
     """A graph of the items for inner products, and its recall for these users.
 
     A graph that links items by inner product suits the models measured here, but can lose short vectors, since long
-    ones are near to all. If too little is found, another is made of items with one more element that makes all of
-    them equally long: the order by inner product is then that by distance, for which such graphs are made, and with a
-    zero there in users' vectors the scores stay as they are (Bachrach et al. 2014). The better of the two is kept.
+    ones are close to all. If recall is too low, another is built from items with one more element that makes all of
+    them equally long: ordering by inner product is then ordering by distance, for which such graphs are made, and
+    with a zero there in users' vectors the scores are unchanged (Bachrach et al. 2014). The better of the two is
+    kept.
     """
     graph = build_graph(items)
     recall = measure_recall(graph, users, items)
@@ -229,7 +230,7 @@ def search_graph(graph: Any, users: F32, k: int) -> TopK:
     """The k best of each user vector (n, dim); a graph of wider vectors has an element that is zero for users."""
     queries = np.pad(users, ((0, 0), (0, graph.ndim - users.shape[1])))
     found = graph.search(queries, k)
-    if len(queries) == 1:  # of one query, what was found is a single list without its length
+    if len(queries) == 1:  # for one query, the result is a single list without its length
         keys, distances, counts = found.keys[None], found.distances[None], np.array([len(found.keys)])
     else:
         keys, distances, counts = found.keys, found.distances, found.counts
@@ -244,7 +245,7 @@ def measure_recall(graph: Any, users: F32, items: F32, *, k: int = 10) -> float:
     some = users[np.unique(np.linspace(0, len(users) - 1, min(SAMPLE, len(users))).astype(np.int64))]
     exact = top_k(Dots(some, items), np.arange(len(some)), k)
     found = search_graph(graph, some, k)
-    # By score, so that of two equally good items either will do.
+    # By score, so that either of two equally good items counts.
     worst = exact.scores[:, -1:]
     return float(np.mean(found.scores >= worst - 1e-5 * np.maximum(1, np.abs(worst))))
 

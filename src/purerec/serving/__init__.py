@@ -1,7 +1,7 @@
 """The HTTP service.
 
-    http/       requests, answers and the page
-    model/      a loaded model, and what it is asked
+    http/       requests, responses and the web page
+    model/      a loaded model, and its answers
     process/    processes, signals, counters, logs
 
 May import everything above it: errors to output."""

@@ -2,22 +2,22 @@
 
     folders      a fitted model, split, checkpoint or run: `manifest.json` and `tensors.safetensors`. No pickle.
     manifests    the marker of such a folder: its kind, format, files and checksums
-    structure    whether tensors have the shapes and values that the code which uses them relies on
+    structure    whether tensors have the shapes and values that the code using them relies on
     packing      ids, strings and logs as tensors
     item_tables  what is known about items
     splits       the parts of a split
-    state_parts  a state in parts, each written by another process
-    snapshots    a folder's tensors in memory that several processes share
+    state_parts  a state in parts, each written by a different process
+    snapshots    a folder's tensors in memory shared by several processes
     files        single files, devices and pipes
-    ingest       files of any size to a data set in parts
+    ingest       from files of any size to a data set in parts
     outputs      which outputs of a command would destroy its inputs or each other
-    swapping     how a finished folder takes the place of an old one, in one step
-    temporary    names for what is not finished, and what dead processes left under them
+    swapping     how a finished folder replaces an old one, in one step
+    temporary    names of unfinished files, and cleaning up after dead processes
     locks        one process at a time
 
-One rule for all of it: purerec replaces a folder only if it carries purerec's own marker of the same kind and nothing
-else, never an input, and writes through to whatever is not a regular file. What is being written has a temporary name
-until it is complete, so that a reader never sees half of it, whatever happens to the writer.
+One rule applies throughout: purerec replaces a folder only if it carries purerec's own marker of the same kind and
+contains nothing else, never an input, and writes directly to whatever is not a regular file. What is being written
+has a temporary name until it is complete, so that a reader never sees half of it, whatever happens to the writer.
 """
 
 from purerec.storage.files import check_file, open_output, write_file

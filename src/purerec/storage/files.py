@@ -1,8 +1,8 @@
 """Single files.
 
-A regular one is written under a temporary name and renamed when it is complete: an interrupted writer leaves nothing
-behind, and an earlier file of that name stays until then. A link is kept, and what it points to is replaced. Devices,
-pipes, and the file that standard output goes to are written to as they are.
+A regular file is written under a temporary name and renamed when complete: an interrupted writer leaves nothing
+behind, and an earlier file of that name is kept until then. A link is kept, and its target is replaced. Devices,
+pipes, and the file that standard output goes to are written to directly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from purerec.storage.temporary import temporary_file
 
 
 def write_file(path: AnyPath, content: str | bytes) -> Path:
-    """Write one file, making its folder if there is none."""
+    """Write one file, creating its folder if necessary."""
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def write_file(path: AnyPath, content: str | bytes) -> Path:
 
 
 def check_file(path: AnyPath, *, makes_folders: bool = False) -> None:
-    """Whether a file can be written here; to be asked before the work is done."""
+    """Check that a file can be written here, before any work is done."""
     found = _writable(path)
     if found is None or stat.S_ISREG(found.st_mode):
         place = followed(path).parent
@@ -48,7 +48,7 @@ def check_file(path: AnyPath, *, makes_folders: bool = False) -> None:
 
 @contextmanager
 def open_output(path: AnyPath) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` at the end, if all went well."""
+    """A file to write to, which replaces `path` at the end if all went well."""
     found = _writable(path)
     try:
         if found is not None and is_written_through(found):
@@ -69,7 +69,7 @@ def open_output(path: AnyPath) -> Iterator[BinaryIO]:
 
 
 def is_written_through(found: os.stat_result) -> bool:
-    """Whether something that exists is written to as it is, not replaced."""
+    """Whether an existing file is written to directly, not replaced."""
     return not stat.S_ISREG(found.st_mode) or _standard_stream(found) is not None
 
 
@@ -77,7 +77,7 @@ def _as_it_is(path: AnyPath, found: os.stat_result) -> BinaryIO:
     fd = _standard_stream(found)
     if fd is None:
         return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb")
-    sys.stdout.flush()  # what was said before comes before
+    sys.stdout.flush()  # earlier output comes first
     return os.fdopen(os.dup(fd), "wb")
 
 
@@ -91,7 +91,7 @@ def _writable(path: AnyPath) -> os.stat_result | None:
 
 
 def _standard_stream(found: os.stat_result) -> int | None:
-    """The number of standard output or error, if it is one: /dev/stdout, also where the shell sends it to a file."""
+    """The descriptor of standard output or error, if it is one of them, even if redirected to a file."""
     for fd in (1, 2):
         with suppress(OSError):  # closed
             if os.path.samestat(found, os.fstat(fd)):

@@ -1,7 +1,7 @@
 """Folders that hold a fitted model, a split, a checkpoint or a run: `manifest.json` and `tensors.safetensors`.
 
-A folder is written under a temporary name and takes its place when it is complete, so that a reader never sees half
-of it. The manifest has checksums of the tensors and of itself: a damaged or truncated folder is an error, not a wrong
+A folder is written under a temporary name and renamed when it is complete, so that a reader never sees half of it.
+The manifest has checksums of the tensors and of itself: a damaged or truncated folder is an error, not a wrong
 number.
 """
 
@@ -27,12 +27,12 @@ from purerec.storage.temporary import remove_leftovers, set_aside, temporary_fol
 from purerec.types import Array
 
 _READS = 3
-"""How often a folder is read that is replaced while it is read"""
+"""Attempts to read a folder that is replaced while it is read"""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What was found in a folder."""
+    """The content of a folder."""
 
     manifest: dict[str, Any]
     tensors: Tensors
@@ -46,7 +46,7 @@ def write_folder(
     tensors: Mapping[str, Array],
     files: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """Write a complete folder, replacing an earlier one of the same kind; `files` are more of them, by plain name."""
+    """Write a complete folder, replacing an earlier one of the same kind; `files` are extra ones, by plain name."""
     for name in files or {}:
         _check_name(name)
     with new_folder(path, kind=kind) as work:
@@ -57,22 +57,22 @@ def write_folder(
 
 
 def complete_folder(work: Path, *, kind: str, manifest: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
-    """Write the tensors, and the manifest last, which names all files in the folder."""
+    """Write the tensors and, last, the manifest, which lists all files in the folder."""
     digest = write_tensors(work / TENSORS, tensors)
     write_manifest(work, kind=kind, facts=manifest, tensors_sha256=digest)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Array]) -> str:
-    """Write the tensors without a second copy of them in memory; the sha256 of the file."""
+    """Write the tensors without a second copy in memory; returns the sha256 of the file."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     try:
-        # Not ascontiguousarray, which would give a single number a dimension.
+        # Not ascontiguousarray, which would make a scalar one-dimensional.
         save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, path)
     except SafetensorError as error:
         raise OSError(str(error)) from None
-    path.chmod(0o666 & ~umask())  # safetensors keeps its files to their owner
+    path.chmod(0o666 & ~umask())  # safetensors makes its files readable by the owner only
     with path.open("rb+") as file:
         os.fsync(file.fileno())
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -80,7 +80,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Array]) -> str:
 
 @contextmanager
 def new_folder(path: AnyPath, *, kind: str) -> Iterator[Path]:
-    """A folder with a temporary name, to be filled; at the end it takes the place of `path`, if all went well."""
+    """A folder with a temporary name, to be filled; it replaces `path` at the end if all went well."""
     check_target(path, kind=kind)
     target = followed(path)
     try:
@@ -96,7 +96,7 @@ def new_folder(path: AnyPath, *, kind: str) -> Iterator[Path]:
 
 
 def check_target(path: AnyPath, *, kind: str) -> os.stat_result | None:
-    """Whether a folder may be written here: only one of the same kind, with nothing else in it, is ever replaced."""
+    """Check that a folder may be written here: only one of the same kind, without other files, is ever replaced."""
     found = status(path)
     if found is None:
         return None
@@ -122,7 +122,7 @@ def check_target(path: AnyPath, *, kind: str) -> os.stat_result | None:
 
 
 def remove_folder(path: AnyPath, *, kind: str) -> None:
-    """Remove a folder of ours, if there is one. It is gone in one step: half of it is never seen."""
+    """Remove a purerec folder, if there is one, in one step: nobody ever sees half of it."""
     target = followed(path)
     recover_quietly(target)
     if check_target(path, kind=kind) is None:
@@ -135,7 +135,7 @@ def remove_folder(path: AnyPath, *, kind: str) -> None:
 
 
 def discard(path: AnyPath) -> None:
-    """Remove a folder that purerec alone has, such as one in its cache, whatever is in it; in one step, too."""
+    """Remove a folder that belongs to purerec alone, such as one in its cache, with all its content, in one step."""
     target = followed(path)
     if status(target) is None:
         return
@@ -145,7 +145,7 @@ def discard(path: AnyPath) -> None:
 
 
 def read_folder(path: AnyPath, *, kind: str) -> Stored:
-    """Read a folder that `write_folder` wrote; anything else is a clear error."""
+    """Read a folder written by `write_folder`; anything else raises a clear error."""
     folder = followed(path)
     if status(folder) is None:
         recover_quietly(folder)
@@ -178,7 +178,7 @@ def _read(folder: Path, kind: str) -> Stored:
 
 
 def recover_quietly(folder: Path) -> None:
-    """As `recover`; a reader that may not write finds what it finds."""
+    """Like `recover`, but without an error for a reader that may not write."""
     with suppress(OSError):
         recover(folder)
 

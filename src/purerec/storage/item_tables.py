@@ -33,7 +33,7 @@ def pack_item_table(table: ItemTable) -> Tensors:
 
 
 def unpack_item_table(tensors: Mapping[str, Array], items: Vocabulary) -> ItemTable | None:
-    """The inverse, or None if there is none; what makes no table is an error."""
+    """The inverse; None if there is no table, an error if it is invalid."""
     if _MARK not in tensors:
         return None
     kinds, names = tensors[_MARK], unpack_strings("table.names", tensors).to_list()

@@ -15,14 +15,14 @@ from purerec.storage.paths import AnyPath, followed, why
 if sys.platform == "win32":
 
     def try_lock(fd: int) -> bool | None:
-        """True: locked; False: somebody else has it; None: there are no locks here."""
+        """True: locked; False: another process has it; None: locks are not supported here."""
         return None
 
 else:
     import fcntl
 
     def try_lock(fd: int) -> bool | None:
-        """True: locked; False: somebody else has it; None: there are no locks here."""
+        """True: locked; False: another process has it; None: locks are not supported here."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -36,7 +36,8 @@ else:
 def locked(path: AnyPath) -> Iterator[None]:
     """Keep other purerec processes from replacing `path` during the block; an error if one is doing so.
 
-    The lock is a file beside the path, which goes with the lock. On a file system without locks nothing is locked.
+    The lock is a file next to the path, removed together with the lock. On a file system without locks, nothing is
+    locked.
     """
     with claimed(path) as is_ours:
         if not is_ours:
@@ -49,9 +50,9 @@ def locked(path: AnyPath) -> Iterator[None]:
 
 @contextlib.contextmanager
 def claimed(path: AnyPath) -> Iterator[bool]:
-    """Whether this process has `path` to itself during the block. A claim ends with its process, however it ends."""
+    """Claim `path` for the duration of the block; False if another process has it. A claim ends with its process."""
     target = followed(path)
-    name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]  # a name of its own may be too long
+    name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]  # the name itself may be too long
     file = target.parent / f".purerec-{name}.lock"
     fd = _acquire(file)
     if fd is None:
@@ -66,7 +67,7 @@ def claimed(path: AnyPath) -> Iterator[bool]:
 
 
 def _acquire(file: Path) -> int | None:
-    """An open file with the lock on it; None if another process has it."""
+    """An open, locked file; None if another process has the lock."""
     while True:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +80,7 @@ def _acquire(file: Path) -> int | None:
             return None
         if got is None or is_at(file, fd):
             return fd
-        os.close(fd)  # who had it before has just removed the file
+        os.close(fd)  # the previous owner has just removed the file
 
 
 def is_at(path: Path, fd: int) -> bool:

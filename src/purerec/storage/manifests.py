@@ -1,6 +1,6 @@
 """The marker of a folder that purerec wrote: `manifest.json`.
 
-    format             version of the folder format; a reader takes its own and older ones
+    format             version of the folder format; readers accept their own and older ones
     kind               model, split, checkpoint, run or vectors
     purerec            version of the package
     files              the names of all files in the folder; it is replaced only if it holds no others
@@ -27,7 +27,7 @@ FORMAT = 2
 """Version of the folder format"""
 MANIFEST, TENSORS = "manifest.json", "tensors.safetensors"
 HEAD = ("format", "kind", "purerec", "files", "tensors_sha256", "manifest_sha256")
-"""Names in a manifest that are not free for facts"""
+"""Names in a manifest that facts may not use"""
 
 _FILES_OF_FORMAT_1 = {MANIFEST, TENSORS, "report.html", "items.parquet", "users.parquet", "items.usearch"}
 _DEPTH = 32
@@ -48,15 +48,15 @@ def write_manifest(folder: Path, *, kind: str, facts: Mapping[str, Any], tensors
         **({} if tensors_sha256 is None else {"tensors_sha256": tensors_sha256}),
         **facts,
     }
-    head = json.loads(json.dumps(head))  # as it will be read
+    head = json.loads(json.dumps(head))  # as it will be when read
     head["manifest_sha256"] = manifest_digest(head)
-    # What UTF-8 cannot say (a file name in another encoding) becomes an escape that JSON has too.
+    # What UTF-8 cannot encode (a file name in another encoding) becomes an escape that is valid JSON.
     content = (json.dumps(head, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
     write_synced(folder / MANIFEST, content)
 
 
 def manifest_digest(manifest: Mapping[str, Any]) -> str:
-    """The checksum of all but itself."""
+    """The checksum of everything except the checksum itself."""
     rest = {name: value for name, value in manifest.items() if name != "manifest_sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -98,7 +98,7 @@ def read_manifest(path: AnyPath, *, kind: str) -> dict[str, Any]:
 
 
 def marker(folder: Path) -> tuple[str, set[str]] | None:
-    """The kind of a folder of ours, damaged or not, and the files that belong to it; None: it is not ours."""
+    """The kind of a purerec folder, damaged or not, and the files that belong to it; None for other folders."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

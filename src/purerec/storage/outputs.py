@@ -15,11 +15,11 @@ from purerec.storage.paths import AnyPath, followed, status
 def check_outputs(
     outputs: Mapping[str, AnyPath | None], inputs: Mapping[str, AnyPath | None], *, shared: Collection[str] = ()
 ) -> None:
-    """An error if an output is an input or another output, by whatever name, or lies in a folder that is one.
+    """Raise an error if an output is an input or another output, under any name, or is inside a folder that is one.
 
-    Keys are what the person calls them, such as --log. A folder may replace one that is read: whether it is of the
-    same kind is looked at when it is written. Devices and pipes can be written to by all. Outputs in `shared` are
-    folders that are added to, not replaced, so that others may lie in them.
+    Keys are the names that the user knows, such as --log. A folder may replace one that is read: its kind is checked
+    when it is written. Devices and pipes can be shared by all. Outputs in `shared` are folders that are added to, not
+    replaced, so others may be inside them.
     """
     given = {name: path for name, path in outputs.items() if path is not None}
     read = {name: path for name, path in inputs.items() if path is not None and status(path) is not None}

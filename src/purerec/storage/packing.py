@@ -28,7 +28,7 @@ def pack_strings(name: str, values: pl.Series) -> Tensors:
 
 
 def unpack_strings(name: str, tensors: Mapping[str, Array]) -> pl.Series:
-    """The inverse; what cannot have come from strings is an error."""
+    """The inverse; raises an error for tensors that cannot have come from strings."""
     whole, ends, null = tensors[f"{name}.bytes"], tensors[f"{name}.ends"], tensors.get(f"{name}.null")
     check_sequence(f"{name}.bytes", whole, np.uint8)
     check_sequence(f"{name}.ends", ends, np.int64)
@@ -52,7 +52,7 @@ def pack_vocabulary(vocabulary: Vocabulary) -> Tensors:
 
 
 def unpack_vocabulary(what: Literal["user", "item"], tensors: Mapping[str, Array]) -> Vocabulary:
-    """The inverse: ids of which there is one at least, and each once."""
+    """The inverse; raises an error unless there is at least one id and all are unique."""
     whole = tensors.get(f"{what}.ids")
     if whole is not None:
         check_sequence(f"{what}.ids", whole, np.int64)
@@ -86,7 +86,7 @@ _COLUMNS: dict[str, type[np.generic]] = {
 
 
 def unpack_interactions(facts: Mapping[str, Any], tensors: Mapping[str, Array]) -> Interactions:
-    """The inverse; whatever does not make a log is an error."""
+    """The inverse; raises an error for anything that is not a valid log."""
     users, items = unpack_vocabulary("user", tensors), unpack_vocabulary("item", tensors)
     log = {name: tensors.get(f"log.{name}") for name in _COLUMNS}
     n = len(tensors["log.user"])

@@ -1,4 +1,4 @@
-"""What is at a path; anything but 'something' or 'nothing' is an error with a clear message."""
+"""What is at a path; anything but 'something' or 'nothing' raises an error with a clear message."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ AnyPath = str | os.PathLike[str]
 
 
 def why(error: Exception) -> str:
-    """The reason of a failure, without the number and the path that Python puts around it."""
+    """The reason for a failure, without the number and path that Python adds."""
     return str(getattr(error, "strerror", None) or error)
 
 
 def status(path: AnyPath) -> os.stat_result | None:
-    """What a path, links followed, leads to; None: nothing."""
+    """The status of a path, with links followed; None if there is nothing."""
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -26,7 +26,7 @@ def status(path: AnyPath) -> os.stat_result | None:
 
 
 def followed(path: AnyPath) -> Path:
-    """Where a path leads: a link is kept, and what it points to is replaced."""
+    """The target of a path: links are kept, and their target is replaced."""
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError) as error:
@@ -35,7 +35,7 @@ def followed(path: AnyPath) -> Path:
 
 def beside(path: AnyPath, suffix: str) -> Path:
     """The path of what is stored next to a folder."""
-    # A path that is relative to the folder itself would lead nowhere once the folder is replaced.
+    # A path relative to the folder itself would be invalid once the folder is replaced.
     whole = Path(os.path.abspath(path) if Path.cwd().is_relative_to(followed(path)) else path)
     if not whole.name:
         raise StoreError(f"{path} cannot be written to; choose a new or empty folder")
@@ -49,14 +49,14 @@ def umask() -> int:
 
 
 def sync_folder(path: Path) -> None:
-    """Let the names in a folder reach the disk, where the system can do that."""
+    """Flush the names in a folder to disk, where the system supports that."""
     try:
         fd = os.open(path, os.O_RDONLY)
-    except OSError:  # Windows opens no folders
+    except OSError:  # Windows cannot open folders
         return
     try:
         os.fsync(fd)
     except OSError:
-        pass  # some file systems cannot; the names are there all the same
+        pass  # some file systems cannot; the names exist anyway
     finally:
         os.close(fd)

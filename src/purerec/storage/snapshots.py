@@ -1,6 +1,6 @@
 """A folder's tensors, checked, in an unnamed file in memory that several processes map.
 
-Nothing that happens to the folder afterwards affects them. (A mapped file that is truncated in place would kill the
+Nothing that happens to the folder afterwards affects them. (Truncating a mapped file in place would kill the
 process.)
 """
 
@@ -26,17 +26,17 @@ from purerec.storage.structure import Tensors
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A folder whose tensors are held, complete and checked, by an open unnamed file."""
+    """A folder whose tensors are kept, complete and checked, in an open unnamed file."""
 
     manifest: dict[str, Any]
     fd: int
 
     def close(self) -> None:
-        """Give the file up; those who have mapped it keep what they have."""
+        """Close the file; existing mappings stay valid."""
         os.close(self.fd)
 
     def map(self) -> Stored:
-        """The tensors as arrays in memory that all processes share as long as none of them writes to it."""
+        """The tensors as arrays in memory, shared by all processes as long as none of them writes to it."""
         # Private rather than read-only: kernels are compiled for arrays that may be written to.
         pages = mmap.mmap(self.fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
         return Stored(self.manifest, _tensors_in(memoryview(pages)))
@@ -44,7 +44,7 @@ class Snapshot:
 
 def take_snapshot(path: AnyPath, *, kind: str) -> Snapshot:
     """Copy a folder's tensors into an unnamed file, checked as `read_folder` does."""
-    folder = followed(path)  # once: a link that changes in the meantime must not mix two models
+    folder = followed(path)  # only once: a link that changes in the meantime must not mix two models
     if status(folder) is None:
         recover_quietly(folder)
     manifest = read_manifest(folder, kind=kind)
@@ -78,7 +78,7 @@ _DTYPES |= {"U64": "u8", "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "?"}
 
 
 def _tensors_in(view: memoryview) -> Tensors:
-    """The arrays of a safetensors file in place: its length of header (8 bytes), header in JSON, then the data."""
+    """The arrays of a safetensors file in place: the header's length (8 bytes), the header in JSON, then the data."""
     start = 8 + int.from_bytes(view[:8], "little")
     if start > len(view):
         raise ValueError("its header is longer than the file")

@@ -1,9 +1,8 @@
-"""A state in parts, each written by another process: one file of tensors for each, in a folder whose manifest names
-them all.
+"""A state in parts, each written by a different process: one tensor file each, in a folder whose manifest lists all.
 
-Rows are kept under the ids that they have in the whole (`user.ids`, `item.ids`), so that another number of processes
-can read them. The folder takes its place when all parts and the manifest are there (`folders.new_folder`); until then
-the old set is kept. A set of which a part is missing, damaged or of another set is an error.
+Rows are stored with their ids in the whole (`user.ids`, `item.ids`), so that a different number of processes can read
+them. The folder replaces the old one when all parts and the manifest are complete (`folders.new_folder`); until then
+the old set is kept. A set with a missing or damaged part, or a part of another set, is an error.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ SIDES = ("user", "item")
 
 
 def state_part_name(generation: int, number: int) -> str:
-    """Sets that follow each other have no name in common, so that no part is taken for one of another set."""
+    """Successive sets share no names, so that no part is mistaken for one of another set."""
     return f"part-{generation:06d}-{number:05d}.safetensors"
 
 
 def write_state_part(path: Path, ids: Mapping[str, I64], tensors: Tensors) -> str:
-    """Write a part; its sha256. `ids`: of the rows of each side."""
+    """Write a part and return its sha256. `ids` are those of each side's rows."""
     try:
         return write_tensors(path, {**tensors, **{f"{side}.ids": own for side, own in ids.items()}})
     except OSError as error:
@@ -68,12 +67,12 @@ def read_state_part(path: Path, digest: str) -> tuple[dict[str, I64], Tensors]:
 
 
 def side_of(name: str) -> str:
-    """Whose rows these are."""
+    """The side whose rows a tensor holds."""
     return name.partition("_")[0].partition("/")[0]
 
 
 def check_complete(folder: Path, digests: Digests) -> None:
-    """An error if a part of a set is missing: before anybody reads any of them."""
+    """Raise an error if a part of a set is missing, before any process reads one."""
     if missing := [name for name in digests if not (folder / name).is_file()]:
         raise StoreError(f"{missing[0]} is missing, one of {len(digests)} parts: it is torn")
 
@@ -85,7 +84,7 @@ def read_state_parts(folder: Path, digests: Digests) -> Iterator[tuple[dict[str,
 
 
 def whole_state(folder: Path, digests: Digests) -> Tensors:
-    """All parts in one: for a process that has nobody to share with."""
+    """All parts merged, for a fit in a single process."""
     parts = list(read_state_parts(folder, digests))
     sizes = {side: sum(len(ids[side]) for ids, _ in parts) for side in SIDES}
     for side, n in sizes.items():

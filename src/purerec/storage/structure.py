@@ -1,7 +1,7 @@
-"""Whether tensors have the shapes and values that the code which uses them relies on.
+"""Whether tensors have the shapes and values that the code using them relies on.
 
-A checksum says that a file is what was written, not that it makes sense. Compiled code does not look at its indices:
-what is not checked here would be read from anywhere in memory.
+A checksum shows that a file is what was written, not that it makes sense. Compiled code does not check its indices:
+without the checks here, it could read anywhere in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Part:
     """What a tensor must look like."""
 
     shape: tuple[int | str, ...]
-    """Numbers, or names of sizes; '2*dim' is twice as many. A size not given is taken from the first tensor."""
+    """Numbers, or names of sizes; '2*dim' is twice `dim`. A size not given is taken from the first tensor."""
     dtype: type[np.generic] = np.float32
 
 
@@ -30,7 +30,7 @@ Layout = Mapping[str, Part]
 
 
 def check_layout(tensors: Mapping[str, Array], layout: Layout, sizes: Mapping[str, int]) -> None:
-    """An error unless there are exactly the tensors of the layout, of these shapes, and every float is finite."""
+    """Raise an error unless the tensors are exactly those of the layout, with these shapes and finite floats."""
     if odd := sorted(set(layout) ^ set(tensors)):
         what = "is missing" if odd[0] in layout else "is not known"
         raise StoreError(f"tensor {odd[0]!r} {what}")
@@ -40,7 +40,7 @@ def check_layout(tensors: Mapping[str, Array], layout: Layout, sizes: Mapping[st
 
 
 def check_part(name: str, array: Array, part: Part, sizes: dict[str, int]) -> None:
-    """One tensor; sizes that were not known before are added."""
+    """Check one tensor; sizes not known before are added."""
     if array.dtype != part.dtype:
         raise StoreError(f"tensor {name!r} has {array.dtype} numbers, not {np.dtype(part.dtype)}")
     if array.ndim == len(part.shape):
@@ -62,13 +62,13 @@ def _size(size: int | str, sizes: Mapping[str, int]) -> int | None:
 
 
 def check_finite(name: str, array: Array) -> None:
-    # By the extremes, which NaN gets into, and which need no memory of the size of the array.
+    # By the extremes, which propagate NaN and need no second array of this size.
     if array.dtype.kind == "f" and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         raise StoreError(f"tensor {name!r} has numbers that are not finite")
 
 
 def check_csr(name: str, indptr: Array, indices: Array, shape: tuple[int, int], *, unique: bool = True) -> None:
-    """Compressed rows: starts from 0 to the number of pairs, columns in bounds; sorted and unique, if so asked."""
+    """Check compressed rows: starts from 0 to the number of pairs; columns in bounds and, if `unique`, ascending."""
     check_part(f"{name} starts", indptr, Part((shape[0] + 1,), np.int64), {})
     check_part(f"{name} columns", indices, Part((len(indices),), np.int32), {})
     if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
@@ -76,19 +76,19 @@ def check_csr(name: str, indptr: Array, indices: Array, shape: tuple[int, int], 
     check_below(name, indices, shape[1])
     if unique and len(indices) > 1:
         rising = indices[1:] > indices[:-1]
-        rising[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = True  # from one row to the next
+        rising[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = True  # at a row boundary
         if not rising.all():
             raise StoreError(f"the columns of {name} are not sorted, or repeat")
 
 
 def check_below(name: str, indices: Array, end: int) -> None:
-    """Indices from 0 to `end`, without it."""
+    """Check that indices are from 0 to `end`, exclusive."""
     if indices.size and not (indices.min() >= 0 and indices.max() < end):
         raise StoreError(f"{name} has indices that are not from 0 to {end - 1}")
 
 
 def check_sequence(name: str, array: Array, dtype: type[np.generic], n: int | None = None) -> None:
-    """One dimension, of this type and (if given) length."""
+    """Check for one dimension, this type and (if given) this length."""
     if array.ndim != 1:
         raise StoreError(f"tensor {name!r} has {array.ndim} dimensions, not one")
     check_part(name, array, Part((len(array) if n is None else n,), dtype), {})

@@ -1,8 +1,8 @@
-"""Replacing an old folder by a finished one.
+"""Replacing an old folder with a finished one.
 
-Where the system can exchange two names, that is one step: at every moment there is a whole folder, the old or the
-new. Elsewhere it takes two, and a process killed between them leaves the old folder under a name of its own, from
-which `recover` puts it back.
+Where the system can exchange two names, this is one step: at every moment there is a complete folder, old or new.
+Elsewhere it takes two, and a process killed between them leaves the old folder under a temporary name, from which
+`recover` restores it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _HERE, _EXCHANGE = -100, 2
 
 
 def put_in_place(work: Path, target: Path) -> None:
-    """Give `work` the name `target`; a folder that has it gets the name `work`."""
+    """Rename `work` to `target`; an existing folder of that name is renamed to `work`."""
     try:
-        os.rename(work, target)  # does it, if there is nothing yet, or an empty folder
+        os.rename(work, target)  # enough if there is nothing yet, or an empty folder
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
@@ -51,7 +51,7 @@ def _exchange_in_steps(work: Path, target: Path) -> None:
     aside = _aside(target)
     fd = os.open(target, os.O_RDONLY)
     try:
-        try_lock(fd)  # says that it is not abandoned
+        try_lock(fd)  # marks it as not abandoned
         os.rename(target, aside)
         try:
             os.rename(work, target)
@@ -64,13 +64,13 @@ def _exchange_in_steps(work: Path, target: Path) -> None:
 
 
 def recover(target: Path) -> None:
-    """Put back a folder whose replacement was killed between the two steps."""
+    """Restore a folder whose replacement was killed between the two steps."""
     aside = _aside(target)
     with abandoned(aside) as is_abandoned:
         if not is_abandoned:
             return
         if os.path.lexists(target):
-            set_aside(aside)  # the new one is in place: this is to be removed like any leftover
+            set_aside(aside)  # the new one is in place: remove this like any leftover
         else:
             os.rename(aside, target)
 

@@ -1,7 +1,7 @@
 """Temporary names of unfinished files and folders, and removing what dead processes left behind.
 
-The writer holds a lock on it. A file with such a name and no lock was left behind, and is removed by the
-next who writes beside it.
+The writer holds a lock. A file with such a name and no lock was left behind and is removed by the next process that
+writes next to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAME = re.compile(r"\.purerec-\w{8}\.partial")
 
 @contextlib.contextmanager
 def temporary_folder(parent: Path) -> Iterator[Path]:
-    """A new folder, which is removed at the end with all that it then holds, unless it has got another name."""
+    """A new folder, removed at the end with its content unless it has been renamed."""
     remove_leftovers(parent)
     path, fd = _claimed(lambda: _folder(parent))
     try:
@@ -36,7 +36,7 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def temporary_file(parent: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A new file, open for writing, which is removed at the end unless it has got another name."""
+    """A new file, open for writing, removed at the end unless it has been renamed."""
     remove_leftovers(parent)
     path, fd = _claimed(lambda: _file(parent))
     file = os.fdopen(fd, "wb") if fd is not None else path.open("wb")
@@ -57,7 +57,7 @@ def set_aside(path: Path) -> Path:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Remove what dead processes left in a folder. What cannot be looked at or removed stays."""
+    """Remove what dead processes left in a folder, except what cannot be inspected or removed."""
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             if _NAME.fullmatch(entry.name):
@@ -68,7 +68,7 @@ def remove_leftovers(parent: Path) -> None:
 
 @contextlib.contextmanager
 def abandoned(path: Path) -> Iterator[bool]:
-    """Whether no living process holds this; if so, it is held here during the block. Without locks: False."""
+    """Whether no live process holds this; if so, it is locked during the block. Without locks: False."""
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
@@ -81,7 +81,7 @@ def abandoned(path: Path) -> Iterator[bool]:
 
 
 def _claimed(make: Callable[[], tuple[Path, int | None]]) -> tuple[Path, int | None]:
-    """What was made, with a lock on it. Whoever cleans up may be quicker than the lock: then another is made."""
+    """Create something and lock it. If a cleanup removes it before it is locked, create another."""
     while True:
         path, fd = make()
         if fd is None:
@@ -100,7 +100,7 @@ def _folder(parent: Path) -> tuple[Path, int | None]:
     path = _new_name(parent)
     try:
         return path, os.open(path, os.O_RDONLY)
-    except OSError:  # Windows opens no folders
+    except OSError:  # Windows cannot open folders
         return path, None
 
 

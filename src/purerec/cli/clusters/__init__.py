@@ -1,6 +1,6 @@
-"""Commands on clusters that other people's engines run; `purerec.spark` is for Python only.
+"""Commands on clusters run by other engines; `purerec.spark` is for Python only.
 
-connecting  to a Ray cluster, or to one of our own
-fits        `purerec fit --on ray`, by Ray Train
-lists       `purerec recommend --all --on ray`, by Ray Data
+connecting  to an existing Ray cluster, or to a temporary one
+fits        `purerec fit --on ray`, with Ray Train
+lists       `purerec recommend --all --on ray`, with Ray Data
 """

@@ -1,4 +1,4 @@
-"""Clusters that commands run on: `--on ray` starts one on this machine, `--on ray://head:10001` is one that runs."""
+"""Clusters for commands: `--on ray` starts one on this machine, `--on ray://head:10001` uses a running one."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ OnOpt = Annotated[
     typer.Option("--on", metavar="CLUSTER", help="ray, or the address of a Ray cluster such as ray://head:10001."),
 ]
 _QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # sends nothing to anybody
+    "RAY_USAGE_STATS_ENABLED": "0",  # sends no statistics
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    "RAY_worker_niceness": "0",  # 15 by default: on a busy machine nothing would ever be done
+    "RAY_worker_niceness": "0",  # 15 by default: on a busy machine, nothing would ever get done
 }
 
 
 @contextmanager
 def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
-    """With a connection to a Ray cluster, or to one of our own for the time of the block: how many CPUs it has."""
+    """Connect to a Ray cluster, or to a temporary one for the duration of the block; gives its number of CPUs."""
     if address != "ray" and not address.startswith("ray://"):
         raise ConfigError(f"--on takes ray, or an address such as ray://head:10001, not {address!r}")
     is_own = address == "ray" and "RAY_ADDRESS" not in os.environ
-    if "ray" not in sys.modules:  # it looks at its settings when it is imported
+    if "ray" not in sys.modules:  # it reads its settings on import
         os.environ |= {name: os.environ.get(name, value) for name, value in _QUIET.items()}
         if is_own and "RAY_AUTH_MODE" not in os.environ:
-            # Only this process may use its cluster. Ray would keep a token in the home folder.
+            # Only this process may use its cluster. By default, Ray would keep a token in the home folder.
             os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     try:
         import ray
     except ImportError:
         raise MissingExtraError("ray", "ray", purpose=purpose) from None
-    if ray.is_initialized():  # by whoever calls this
+    if ray.is_initialized():  # by the caller
         yield int(ray.cluster_resources().get("CPU", 0))
         return
     try:
         ray.init(
-            # Not None, which would take any cluster that somebody has left on this machine.
+            # Not None, which would use any cluster left running on this machine.
             address="local" if is_own else None if address == "ray" else address,
             include_dashboard=False if is_own else None,
             log_to_driver=False,

@@ -1,7 +1,7 @@
-"""Commands whose fits are shared by the workers of a Ray cluster: `--on ray`, `--on ray://head:10001`.
+"""Commands whose fits are shared by workers of a Ray cluster: `--on ray`, `--on ray://head:10001`.
 
-Ray Train starts the workers, and starts them again if one dies. Each of them runs the same command, as if torchrun
-had started it. Data and models are in folders that all machines see.
+Ray Train starts the workers, and restarts them if one dies. Each of them runs the same command, as if started by
+torchrun. Data and models are in folders that all machines can see.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from purerec.output import console
 
 
 def start_on_ray(address: str, n: int | None, out: Path) -> int:
-    """Run this command by so many workers of a cluster, or by as many as it has CPUs; its exit code."""
+    """Run this command with `n` workers of a cluster, or one per CPU; returns the exit code."""
     with connected_to_ray(address, purpose="fitting on a cluster") as cpus:
         n = cpus if n is None else n
         if n < 1:
@@ -79,7 +79,7 @@ def first_failure(error: Any) -> str:
     if not failures:
         return f"Ray could not run the workers ({_line(error)})"
     rank, failure = min(failures.items())
-    # Those that lost another one know less than those that Ray lost.
+    # Workers that lost another one know less than those that Ray lost.
     rank, failure = next(((r, f) for r, f in failures.items() if not isinstance(f, WorkerError)), (rank, failure))
     return f"worker {rank} ended ({_line(failure)})"
 
@@ -93,7 +93,7 @@ def _removed(place: str) -> None:
 
 
 def _worker(told: dict[str, Any]) -> dict[str, Any]:
-    """One worker, in a process of Ray's, with the environment that torchrun would give it."""
+    """One worker, in a Ray process, with the environment that torchrun would give it."""
     import ray
     from ray.train import get_context
     from ray.train.collective import broadcast_from_rank_zero
@@ -115,13 +115,13 @@ def _worker(told: dict[str, Any]) -> dict[str, Any]:
         "TORCHELASTIC_RUN_ID": told["place"],
         "TORCHELASTIC_RESTART_COUNT": str(meeting["attempt"]),
     }
-    with suppress(OSError):  # a machine that does not have it needs absolute paths
+    with suppress(OSError):  # a machine without this folder needs absolute paths
         os.chdir(told["folder"])
     sys.argv = ["purerec", *told["words"]]
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-        code = as_worker(import_module("purerec.cli.commands").run)  # by its name, as torchrun starts it
+        code = as_worker(import_module("purerec.cli.commands").run)  # by name, as torchrun does
     if code == WorkerError.exit_code:
-        raise WorkerError(err.getvalue().strip() or "another worker was lost")  # Ray starts all of them again
+        raise WorkerError(err.getvalue().strip() or "another worker was lost")  # Ray restarts all of them
     return {"code": code, "out": out.getvalue(), "err": err.getvalue()}
 
 

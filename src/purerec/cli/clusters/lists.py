@@ -1,7 +1,7 @@
-"""`purerec recommend --all --on ray`: lists for everybody by Ray Data.
+"""`purerec recommend --all --on ray`: lists for everybody, with Ray Data.
 
-The model is loaded once, and is once in the memory of each machine, which all of its workers see. A worker that dies
-is replaced by Ray, and its partition is made again.
+The model is loaded once and held once in the memory of each machine, shared by all of its workers. Ray replaces a
+worker that dies, and its partition is redone.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _made(
         return []
     import ray
 
-    # Actors that hold every CPU leave none to Ray Data itself, which then waits for ever.
+    # Actors that hold every CPU leave none to Ray Data itself, which then waits forever.
     actors = max(1, min(cpus - 1, len(parts)))
     found: list[dict[str, Any]] = (
         ray.data.from_items(parts, override_num_blocks=len(parts))
@@ -93,7 +93,7 @@ def _begun(model: Any, folder: str, out: str, k: int, options: dict[str, Any]) -
 
 
 class _Lists:
-    """A worker that makes one partition after the other."""
+    """A worker that makes partitions one after another."""
 
     def __init__(self, model: list[Any], out: str, k: int, options: dict[str, Any]) -> None:
         os.environ |= ALONE

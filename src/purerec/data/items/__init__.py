@@ -2,6 +2,6 @@
 
 columns       numbers, flags, words and tags
 table         the columns of all items, aligned with the items of a model
-reading       a table from a file or frame
+reading       a table from a file or DataFrame
 conditions    'genre=Comedy', 'year>=1990', 'in_stock'
 """

@@ -12,17 +12,17 @@ import numpy as np
 from purerec.types import F64, I32, I64, Array, Mask
 
 CellValue = int | float | bool | str | list[str] | None
-"""A value as people, and JSON, see it; None: missing"""
+"""A value as shown to people and in JSON; None: missing"""
 
 
 class Column(ABC):
-    """One value, or several, for each row. What is missing fulfils no condition."""
+    """One or more values per row. A missing value satisfies no condition."""
 
     kind: ClassVar[str]
 
     @abstractmethod
     def __len__(self) -> int:
-        """Rows."""
+        """The number of rows."""
 
     @abstractmethod
     def cell(self, row: int) -> CellValue:
@@ -30,11 +30,11 @@ class Column(ABC):
 
     @abstractmethod
     def take(self, rows: I64) -> Column:
-        """Some rows in this order; -1 is a row with nothing in it."""
+        """Some rows, in this order; -1 stands for an empty row."""
 
     @abstractmethod
     def is_any(self, values: Sequence[str]) -> Mask:
-        """(n,) which rows have one of these values; a ValueError says which is none of this column's kind"""
+        """(n,) which rows have one of these values; a ValueError names one that does not fit this kind of column"""
 
     @abstractmethod
     def groups(self) -> tuple[I64, I32]:
@@ -145,7 +145,7 @@ class Words(Column):
         return np.isin(self.codes, matching(self.words, values))
 
     def compare(self, sign: str, value: str) -> Mask:
-        """In alphabetical order, which is that of dates such as 2024-05-31."""
+        """In alphabetical order, which also orders dates such as 2024-05-31."""
         from bisect import bisect_left, bisect_right
 
         first, end = bisect_left(self.words, value), bisect_right(self.words, value)
@@ -168,7 +168,7 @@ class Tags(Column):
     starts: I64
     """(n + 1,)"""
     codes: I32
-    """Of row r: codes[starts[r]:starts[r + 1]], rising"""
+    """The codes of row r are codes[starts[r]:starts[r + 1]], ascending"""
     words: tuple[str, ...]
     """Each once, in alphabetical order"""
     kind: ClassVar[str] = "tags"
@@ -205,7 +205,7 @@ class Tags(Column):
 
 
 def matching(words: Sequence[str], values: Sequence[str]) -> I32:
-    """Codes of the words that equal one of the values, whatever their case."""
+    """Codes of the words that equal one of the values, ignoring case."""
     wanted = {value.casefold() for value in values}
     return np.array([n for n, word in enumerate(words) if word.casefold() in wanted], dtype=np.int32)
 

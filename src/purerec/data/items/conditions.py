@@ -1,7 +1,7 @@
 """Conditions on items: 'genre=Comedy', 'genre=Comedy|Drama', 'genre!=Horror', 'year>=1990', 'in_stock', '!in_stock'.
 
-A condition is a column, a sign and a value, or a column alone (it is there, and neither false nor 0). Nothing of it
-is ever run as code. Several conditions hold together.
+A condition is a column, an operator and a value, or a column alone (present, and neither false nor 0). Conditions are
+never run as code. Several conditions must all hold.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from purerec.data.items.table import ItemTable
 
 SIGNS = "<>=!|"
-"""What no name of a column may have in it"""
+"""What a column name may not contain"""
 _FORM = re.compile(rf"\s*(?P<name>[^{SIGNS}]+?)\s*(?P<sign><=|>=|!=|=|<|>)\s*(?P<value>.*?)\s*", re.DOTALL)
 _ALONE = re.compile(rf"\s*(?P<no>!?)\s*(?P<name>[^{SIGNS}]+?)\s*")
 _SHOWN = 100
@@ -28,7 +28,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition as it was written, taken apart."""
+    """A parsed condition."""
 
     text: str
     name: str
@@ -52,7 +52,7 @@ class Condition:
         )
 
     def mask(self, table: ItemTable) -> Mask:
-        """(n,) which rows of a table fulfil it"""
+        """(n,) which rows of a table satisfy it"""
         column = table.column(self.name)
         try:
             if self.sign in ("", "!"):
@@ -83,7 +83,7 @@ def _is_there(column: Column) -> Mask:
 
 
 def fulfilled(table: ItemTable, conditions: tuple[Condition, ...]) -> Mask:
-    """(n,) which rows fulfil all"""
+    """(n,) which rows satisfy all conditions"""
     found = np.ones(len(table), dtype=np.bool_)
     for condition in conditions:
         found &= condition.mask(table)

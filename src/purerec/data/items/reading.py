@@ -1,4 +1,4 @@
-"""An item table from a file (CSV or TSV with headings, Parquet) or from a frame: any columns beside the item."""
+"""An item table from a file (CSV or TSV with a header, Parquet) or a DataFrame, with any columns besides the item."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def read_items(
     title: str | None = None,
     encoding: str = "utf-8",
 ) -> ItemTable:
-    """An item table from a file, or from a polars or pandas frame.
+    """An item table from a file, or from a polars or pandas DataFrame.
 
-    The item column is `item`, or recognised by its name (item, item_id, sku, id, ...), or the first; so is the title.
-    Columns of numbers, of true and false, and of text are recognised; text with | in it has several tags.
+    The item column is `item`, or recognised by its name (item, item_id, sku, id, ...), or the first; likewise the
+    title. Columns of numbers, booleans and text are recognised; text that contains | is split into tags.
     """
     if isinstance(source, str | os.PathLike):
         where, frame = shown(source), _frame_of(Path(os.fsdecode(source)), encoding)

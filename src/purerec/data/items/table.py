@@ -19,14 +19,14 @@ from purerec.types import F32, I64
 MOST_COLUMNS = 64
 LONGEST_NAME = 100
 LONGEST_CELL = 8_192
-"""Characters: room for a small image as a data: URL"""
+"""In characters: room for a small image as a data: URL"""
 IMAGES = ("image", "imageurl", "img", "poster", "picture", "thumbnail", "cover")
 _DECILES = np.linspace(0, 1, 11)[1:-1]
 
 
 @dataclass(frozen=True, eq=False)
 class ItemTable:
-    """A row for each item. Of a model: first its own items, in their order, then what nobody had in training."""
+    """A row for each item. For a model: first its own items, in order, then those that nobody had in training."""
 
     ids: pl.Series
     """(n,) integers or text, each once"""
@@ -61,7 +61,7 @@ class ItemTable:
         return len(self) - self.n_warm
 
     def column(self, name: str) -> Column:
-        """A column by its name, whatever its case."""
+        """A column by its name, ignoring case."""
         if name in self.columns:
             return self.columns[name]
         same = [known for known in self.columns if known.casefold() == name.casefold()]
@@ -70,14 +70,14 @@ class ItemTable:
         return self.columns[same[0]]
 
     def row(self, row: int, names: Sequence[str] | None = None) -> dict[str, CellValue]:
-        """What is known of an item, without what is missing."""
+        """The values of an item, without missing ones."""
         chosen = self.columns if names is None else {name: self.column(name) for name in names}
         cells = {name: column.cell(row) for name, column in chosen.items()}
         return {name: cell for name, cell in cells.items() if cell is not None}
 
     @property
     def image(self) -> str | None:
-        """The column with images, by its name."""
+        """The column with images, recognised by its name."""
         plain = {name.replace("_", "").replace("-", "").replace(" ", "").lower(): name for name in self.columns}
         found = (plain[name] for name in IMAGES if name in plain)
         return next((name for name in found if isinstance(self.columns[name], Words)), None)
@@ -102,8 +102,8 @@ class ItemTable:
 
     @cached_property
     def content(self) -> Any:
-        """(n, n_features) sparse: what an item is like. Tags and words (but for texts that most items have for
-        themselves) and tenths of numbers, the rare ones weighing more; rows of length 1."""
+        """(n, n_features) sparse: features of the items. Tags, words (except texts that are unique to most items) and
+        deciles of numbers, with more weight for rare ones; rows have unit length."""
         from scipy.sparse import csr_array, diags_array, hstack
 
         parts = []
@@ -125,7 +125,7 @@ class ItemTable:
         return csr_array(diags_array((1 / np.maximum(length, 1e-12)).astype(np.float32)) @ weighted)
 
     def like(self, own: I64, rows: I64) -> F32:
-        """(len(rows),) how much these items are like some others, by their columns: from 0 to 1"""
+        """(len(rows),) the similarity of these items to some others, by their columns: from 0 to 1"""
         profile = np.asarray(self.content[own].sum(axis=0)).ravel()
         length = float(np.linalg.norm(profile))
         if not length:

@@ -1,7 +1,7 @@
 """A large file piece by piece.
 
-Each piece is read and checked as `readers.read` does a whole file, so that ids, errors and the rows they name are the
-same. Only one piece is in memory.
+Each piece is read and checked as `readers.read` does with a whole file, so that ids, errors and the rows they name
+are the same. Only one piece is in memory at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Position:
     """How far a file has been read."""
 
     offset: int = 0
-    """Bytes of UTF-8 text after unpacking and decoding; rows of a Parquet file"""
+    """Bytes of UTF-8 text after decompression and decoding, or rows of a Parquet file"""
     line: int = 1
     """The number of the next line"""
 
@@ -120,7 +120,7 @@ def _blocks(text: _Text, size: int, *, quotes: bool) -> Iterator[bytes]:
         whole = rest + piece
         end = _end_of_rows(whole, quotes)
         if end == 0 and len(whole) > 4 * size:
-            end = whole.rfind(b"\n") + 1 or len(whole)  # a quotation mark that is never closed: reading it says where
+            end = whole.rfind(b"\n") + 1 or len(whole)  # an unclosed quotation mark: parsing it reports where
         rest = whole[end:]
         if end:
             yield whole[:end]
@@ -129,7 +129,7 @@ def _blocks(text: _Text, size: int, *, quotes: bool) -> Iterator[bytes]:
 
 
 def _end_of_rows(block: bytes, quotes: bool) -> int:
-    """Where the last whole row ends. A line end inside of quotation marks does not end a row."""
+    """Where the last complete row ends. A line break inside quotation marks does not end a row."""
     end = block.rfind(b"\n")
     if not quotes or end < 0:
         return end + 1
@@ -142,7 +142,7 @@ def _end_of_rows(block: bytes, quotes: bool) -> int:
 
 
 class _Text:
-    """The UTF-8 text of a file, unpacked and decoded as it is read."""
+    """The UTF-8 text of a file, decompressed and decoded as it is read."""
 
     def __init__(self, place: Place, encoding: str) -> None:
         self._where = str(place)
@@ -158,7 +158,7 @@ class _Text:
 
     def __exit__(self, *about: object) -> None:
         self._file.close()
-        self._raw.close()  # which a GzipFile does not
+        self._raw.close()  # a GzipFile does not close it
 
     def read(self, size: int) -> bytes:
         try:
@@ -230,7 +230,7 @@ def _parquet_chunks(place: Place, how: HowToRead, start: Position) -> Iterator[C
 def _next(batches: Iterator[Any], where: str) -> Any:
     try:
         return next(batches, None)
-    except Exception as error:  # pyarrow's own, which it raises while reading
+    except Exception as error:  # pyarrow's own errors, raised while reading
         raise _unreadable(where, error) from None
 
 

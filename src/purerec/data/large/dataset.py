@@ -1,11 +1,11 @@
-"""A data set in parts, as `purerec ingest` writes it: a folder, here or wherever fsspec reaches.
+"""A data set in parts, as `purerec ingest` writes it: a folder, here or anywhere that fsspec reaches.
 
     manifest.json          what is in it, and the sha256 of every file
     users-00000.parquet    the ids of the users of part 0, sorted; their number is their place, counted over all parts
     items-00000.parquet    ids of items (and titles), likewise, in as many pieces
     part-00000.parquet     the rows of these users in their order: user, item (numbers), rating, timestamp, row
 
-A user and all of their rows are in one part (`partitioning`), so that whoever works on some parts reads nothing else.
+A user and all of their rows are in one part (`partitioning`), so a worker needs to read only its own parts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DATASET = "dataset"
 """The kind of folder"""
 _MANIFEST = "manifest.json"
 _IN_MEMORY = 60
-"""Bytes that a row takes while a data set is read whole"""
+"""Bytes per row while a whole data set is read"""
 
 
 def part_name(kind: Literal["users", "items", "part"], number: int) -> str:
@@ -41,7 +41,7 @@ def part_name(kind: Literal["users", "items", "part"], number: int) -> str:
 
 
 class DatasetFacts(BaseModel):
-    """What the manifest says of a data set."""
+    """What the manifest says about a data set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -126,7 +126,7 @@ class Dataset:
         return empty.scatter(places, items["label"])
 
     def read(self, *, name: str | None = None) -> Interactions:
-        """All of it in memory: exactly what `read` makes of the files that it was ingested from."""
+        """The whole data set in memory: exactly what `read` gives for the files it was ingested from."""
         facts = self.facts
         _check_room(self)
         users, user_place = sorted_ids(self.users())

@@ -19,7 +19,7 @@ PARQUET = (".parquet", ".pq")
 
 
 def read_folder(place: Place, columns: ColumnRoles, name: str | None) -> Interactions | None:
-    """All rows of a folder; None if it is none."""
+    """All rows of a folder; None if it is not a folder."""
     names = place.names()
     if names is None:
         return None
@@ -36,7 +36,7 @@ def read_folder(place: Place, columns: ColumnRoles, name: str | None) -> Interac
     try:
         return checked(pl.concat(tables.values(), how="vertical_relaxed"), where=str(place), name=whole)
     except (DataError, *POLARS_ERRORS) as error:
-        for file, table in tables.items():  # names the file, if one alone is to blame
+        for file, table in tables.items():  # names the file if only one is at fault
             checked(table, where=str(place / file), name=file)
         if isinstance(error, DataError):
             raise
@@ -65,5 +65,5 @@ def _source(place: Place) -> str | io.BytesIO:
 
 
 def is_utf8(path: str) -> bool:
-    """polars cannot open other paths."""
+    """Whether polars can open a path: it needs UTF-8."""
     return not any("\ud800" <= letter <= "\udfff" for letter in path)

@@ -1,7 +1,7 @@
 """Which part of a data set a user belongs to.
 
-The CRC-32 of the id as UTF-8 text, modulo the number of parts. It depends on nothing else, neither on other ids nor
-on a version of a library, and other programs can compute it too (Spark and PostgreSQL have a crc32).
+The CRC-32 of the id as UTF-8 text, modulo the number of parts. It depends on nothing else, neither other ids nor the
+version of a library, and other programs can compute it, too (Spark and PostgreSQL have a crc32).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PartNumbers = npt.NDArray[np.uint16]
 
 
 def parts_of(ids: pl.Series, n_parts: int) -> I32:
-    """(len(ids),) the part of each id, from 0; 7 and '7' have the same."""
+    """(len(ids),) the part of each id, from 0; the same for 7 and '7'."""
     found = np.empty(len(ids), dtype=np.int32)
     for start in range(0, len(ids), _AT_ONCE):
         texts = ids.slice(start, _AT_ONCE).cast(pl.String).cast(pl.Binary).to_list()

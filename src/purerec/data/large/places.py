@@ -1,4 +1,4 @@
-"""Files and folders on this machine, or at a URL: whatever fsspec reaches (s3://, gs://, abfs://, file://)."""
+"""Files and folders on this machine, or at any URL that fsspec supports (s3://, gs://, abfs://, file://)."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Place:
 
     @property
     def path(self) -> Path:
-        """On this machine."""
+        """The path on this machine."""
         return Path(self.address)
 
     def open(self) -> BinaryIO:
-        """For reading bytes."""
+        """Open for reading bytes."""
         if not is_url(self.address):
             check_file(self.path)
         try:
@@ -50,7 +50,7 @@ class Place:
             return cast("BinaryIO", system.open(path, "rb"))
         except FileNotFoundError:
             raise ReadError(f"{self}: there is no such file; check the address") from None
-        except Exception as error:  # a library of a store may raise whatever it likes
+        except Exception as error:  # a storage library may raise anything
             raise self._unreachable(error) from None
 
     def read(self) -> bytes:
@@ -58,7 +58,7 @@ class Place:
             return file.read()
 
     def names(self) -> list[str] | None:
-        """The names in a folder, sorted; None if it is none."""
+        """The names in a folder, sorted; None if it is not a folder."""
         try:
             if not is_url(self.address):
                 folder = self.path
@@ -71,7 +71,7 @@ class Place:
             raise self._unreachable(error) from None
 
     def version(self) -> dict[str, Any]:
-        """What tells one state of a file from another: its size, and when it was written if that is known."""
+        """What identifies a version of a file: its size, and its modification time if known."""
         if not is_url(self.address):
             check_file(self.path)
             found = self.path.stat()
@@ -86,7 +86,7 @@ class Place:
         return {"size": int(facts.get("size") or 0), "written": str(facts.get("ETag") or facts.get("mtime"))}
 
     def write(self, content: bytes) -> None:
-        """At a URL: the whole file at once."""
+        """Write the whole file at once, at a URL."""
         try:
             system, path = self._remote()
             system.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
@@ -103,7 +103,7 @@ class Place:
             raise MissingExtraError("fsspec", "ingest", purpose=f"reaching {self}") from None
         try:
             system, path = url_to_fs(self.address)
-        except ImportError as error:  # says which package speaks this protocol
+        except ImportError as error:  # names the package for this protocol
             raise ReadError(f"{self}: {reason(error)}") from None
         return system, str(path)
 

@@ -1,7 +1,7 @@
-"""Objects by name: `module:name` as a person typed it, or an entry point of an installed package.
+"""Objects by name: `module:name` as typed by the user, or an entry point of an installed package.
 
-A name that stands in a file (a model folder, settings, an experiment) is never imported: opening a file that somebody
-else wrote must not run code that they chose.
+A name found in a file (a model folder, settings, an experiment) is never imported: opening somebody else's file must
+not run code of their choosing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 IMPORT_FIRST = "PUREREC_IMPORT"
-"""Variable with modules, or `module:Model`, separated by commas; processes that a command starts inherit it."""
+"""Environment variable with modules, or `module:Model`, separated by commas; child processes inherit it."""
 
 _MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 
 
 def is_path(name: str) -> bool:
-    """Whether a name says where to import from."""
+    """Whether a name is an import path."""
     return ":" in name
 
 
@@ -37,7 +37,7 @@ def import_path(thing: Any) -> str:
 
 
 def import_object(path: str) -> Any:
-    """The object at `module:name`. Modules in the current folder are found, too, after those installed."""
+    """The object at `module:name`. Modules in the current folder are found, too, after installed ones."""
     match = re.fullmatch(rf"({_MODULE}):({_MODULE})", path)
     if match is None:
         raise ConfigError(f"{path!r} does not name an object; write module:name, such as my_model:MyModel")
@@ -55,7 +55,7 @@ def import_object(path: str) -> Any:
 def _module(name: str) -> ModuleType:
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)  # last, so that no file here takes the place of an installed module
+        sys.path.append(here)  # last, so that no file here shadows an installed module
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -64,7 +64,7 @@ def _module(name: str) -> ModuleType:
         raise ConfigError(
             f"there is no module {name!r} in the current folder or among the installed packages"
         ) from None
-    except Exception as error:  # whatever a module may do wrong
+    except Exception as error:  # importing a module may raise anything
         raise ConfigError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
@@ -81,18 +81,18 @@ def import_first() -> list[str]:
 
 @cache
 def _installed(group: str) -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # not needed by those who have none
+    from importlib.metadata import entry_points  # not needed without plugins
 
     return {point.name: point for point in entry_points(group=group)}
 
 
 def installed_names(group: str) -> Sequence[str]:
-    """The names under which installed packages offer something."""
+    """The names that installed packages provide."""
     return sorted(_installed(group))
 
 
 def installed_object(group: str, name: str) -> Any | None:
-    """What an installed package offers under a name; None if none does."""
+    """What an installed package provides under a name; None if there is nothing."""
     point = _installed(group).get(name)
     if point is None:
         return None

@@ -1,4 +1,4 @@
-"""Readers of file formats that purerec does not know, by the suffix of the file.
+"""Readers for file formats that purerec does not know, by file suffix.
 
 A reader takes a path and returns a table (pandas, polars or Arrow), a scipy sparse matrix or `Interactions`. What it
 returns is checked like any other table.
@@ -24,7 +24,7 @@ _READERS: dict[str, Reader] = {}
 
 
 def register_reader(suffix: str) -> Callable[[AnyReader], AnyReader]:
-    """Read files with this suffix with your own function from a path to a table.
+    """Use your own function, from a path to a table, to read files with this suffix.
 
     @pr.register_reader(".jsonl")
     def read_jsonl(path):
@@ -45,7 +45,7 @@ def register_reader(suffix: str) -> Callable[[AnyReader], AnyReader]:
 
 
 def reader_of(suffix: str) -> Reader | None:
-    """The reader of files with this suffix, if it is not one of purerec's own."""
+    """The custom reader for files with this suffix, if there is one."""
     if suffix in _BUILT_IN or not suffix:
         return None
     import_first()
@@ -62,7 +62,7 @@ def _callable(reader: Any, suffix: str) -> Any:
 
 
 def read_with(reader: Reader, path: Path, where: str) -> Any:
-    """What a reader makes of a file; whatever goes wrong in it is a ReadError."""
+    """Call a reader on a file; any error in it becomes a ReadError."""
     try:
         return reader(path)
     except ReadError:

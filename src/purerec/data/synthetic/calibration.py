@@ -1,4 +1,4 @@
-"""The two unknown constants of a world: one gives relevance its prior, the other the log its expected length."""
+"""The two unknown constants of a world: one sets the prior of relevance, the other the expected length of the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from purerec.types import F64, I64
 
 PAIRS = 1 << 20
-"""Pairs that the constants are fitted on; worlds up to this size are fitted exactly."""
+"""Number of pairs that the constants are fitted on; worlds up to this size are fitted exactly."""
 
 
 def calibration_pairs(users: int, items: int, item_weight: F64, rng: np.random.Generator) -> tuple[I64, I64, F64]:
@@ -34,10 +34,10 @@ def sigmoid(logit: F64) -> F64:
 
 
 def increasing_root(function: Callable[[float], float], target: float, low: float, high: float) -> float:
-    """Where an increasing positive function takes the value: false position (Illinois) on its logarithm.
+    """Where an increasing positive function reaches a value: false position (Illinois) on its logarithm.
 
-    Not from scipy.optimize, whose import alone takes longer than to make a small world. Rounded to six places,
-    so that the last bits of a sum, which depend on the number of threads, do not end up in the world.
+    Not from scipy.optimize, whose import alone takes longer than making a small world. Rounded to six places, so that
+    the last bits of a sum, which depend on the number of threads, do not affect the world.
     """
     goal = math.log(target)
 

@@ -1,14 +1,14 @@
-"""A synthetic world whose true relevance is known, because in real logs nobody knows what was merely not seen.
+"""A synthetic world whose true relevance is known, since in real logs nobody knows what was merely not seen.
 
 Three things are kept apart. Relevance: rho(u, i) = sigmoid(affinity <p_u, q_i> + quality_i + c), with c chosen
-so that its mean is the wanted prior; whether a pair *is* relevant is one coin per pair. Exposure: item i comes
-before user u with probability e(u, i) = 1 - exp(-rate_u w_i), where w falls with a popularity rank that has
-nothing to do with relevance. The log: relevant AND exposed. So an unobserved pair is either irrelevant or
-unseen, and the world can say which.
+so that its mean is the wanted prior; whether a pair *is* relevant is one coin per pair. Exposure: user u is shown
+item i with probability e(u, i) = 1 - exp(-rate_u w_i), where w falls with a popularity rank that has nothing to do
+with relevance. The log: relevant AND exposed. So an unobserved pair is either irrelevant or unseen, and the world
+knows which.
 
-Coins are a hash of (seed, user, item), so the truth of any pair can be computed again and none is stored. Users
-are made one at a time, and items are visited by jumping from one possible exposure to the next, so time goes
-with the exposed pairs and memory with the observed ones; no user-item matrix is ever formed.
+Coins are a hash of (seed, user, item), so the truth of any pair can be recomputed and none is stored. Users are
+generated one at a time, and items are visited by jumping from one possible exposure to the next, so time grows with
+the exposed pairs and memory with the observed ones; no user-item matrix is ever formed.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _PER_USER = 20
 
 @dataclass(frozen=True)
 class WorldSettings:
-    """What a world is made from; checked at construction."""
+    """The settings of a world, checked at construction."""
 
     users: int = 1000
     items: int = 500
     dim: int = 8
-    """Length of the latent vectors that true taste consists of."""
+    """Length of the latent vectors of true taste."""
     prior: float = 0.05
-    """Mean of the true relevance over all pairs: the class prior that PU learning asks for."""
+    """Mean of the true relevance over all pairs: the class prior of PU learning."""
     exposure: float = 1.0
-    """Popularity bias: w falls as rank**-exposure. 0 shows every item equally often."""
+    """Popularity bias: w falls as rank**-exposure. At 0, every item is shown equally often."""
     interactions: int | None = None
-    """Expected length of the log. None: 20 a user, but no more than half of what is relevant."""
+    """Expected length of the log. None: 20 per user, but at most half of the relevant pairs."""
     affinity: float = 2.0
-    """Deviation of the personal part of the relevance logit; 0 leaves only item quality."""
+    """Standard deviation of the personal part of the relevance logit; 0 leaves only item quality."""
     quality: float = 0.5
-    """Deviation of the item's part of the relevance logit."""
+    """Standard deviation of the item's part of the relevance logit."""
     activity: float = 0.5
-    """Deviation of the logarithm of a user's exposure rate; 0 makes all users equally active."""
+    """Standard deviation of the logarithm of a user's exposure rate; 0 makes all users equally active."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class World:
 
     settings: WorldSettings
     observed: Interactions
-    """The log: relevant and exposed, one row a pair, by user and then by item."""
+    """The log: relevant and exposed pairs, one row each, sorted by user and then by item."""
     user_factors: F32
     """(n_users, dim) p_u"""
     item_factors: F32
@@ -142,12 +142,12 @@ class World:
         return out
 
     def exposure(self, user_idx: npt.ArrayLike) -> F32:
-        """Probability that each item came before the user, the propensity: (len(user_idx), n_items) float32."""
+        """Probability that each item was shown to the user, the propensity: (len(user_idx), n_items) float32."""
         rate = self.user_rate[self._checked(user_idx)]
         return (-np.expm1(-rate[:, None] * self.item_weight)).astype(np.float32)
 
     def exposed(self, user_idx: npt.ArrayLike) -> Mask:
-        """Whether each item did come before the user, relevant or not: (len(user_idx), n_items) bool."""
+        """Whether each item was shown to the user, relevant or not: (len(user_idx), n_items) bool."""
         user = self._checked(user_idx)
         out = np.zeros((len(user), self.n_items), dtype=np.bool_)
         _, indptr, items = _observe(self, user, relevant_only=False)
@@ -157,8 +157,8 @@ class World:
     def hidden(self, *, users: int | None = 1000, seed: int = 0) -> Interactions:
         """What a recommender should find: relevant pairs that were not observed, with the log's vocabularies.
 
-        Of this many users, drawn at random (None: of all; then it has about prior * n_users * n_items rows). As a
-        test set beside the log as train it judges by the truth, not by what happened to be shown.
+        For this many users, drawn at random (None: all, which gives about prior * n_users * n_items rows). As a test
+        set, with the log as train, it measures against the truth, not against what happened to be shown.
         """
         if users is not None:
             _check_whole("users", users, 1, 2**31 - 1)
@@ -186,7 +186,7 @@ class World:
         )
 
     def true_split(self, *, users: int | None = 1000, seed: int = 0) -> Split:
-        """Train on all of the log, test on what is `hidden`: for `evaluate` against the truth."""
+        """Train on the whole log, test on what is `hidden`, to evaluate against the truth."""
         from purerec.data.made import Made, SplitParameters
         from purerec.data.splits import Split
 
@@ -218,7 +218,7 @@ def make_world(
     seed: int = 0,
     name: str = "world",
 ) -> World:
-    """A world with these settings; `WorldSettings` says what each means. The same settings give the same bits.
+    """A world with these settings, which `WorldSettings` explains. The same settings give the same bits.
 
     The prior is the exact mean of the relevance in worlds of up to a million pairs, and so is the expected
     length of the log. In larger ones both constants are fitted on a million pairs, which leaves a deviation of
@@ -228,7 +228,7 @@ def make_world(
     rng = named_rng(seed, "world.factors")
     user_factors = rng.standard_normal((users, dim), dtype=np.float32)
     item_factors = rng.standard_normal((items, dim), dtype=np.float32)
-    item_factors *= np.float32(affinity / math.sqrt(dim))  # so that the personal part has deviation `affinity`
+    item_factors *= np.float32(affinity / math.sqrt(dim))  # the personal part gets the standard deviation `affinity`
     item_bias = rng.standard_normal(items, dtype=np.float32) * np.float32(quality)
     item_weight: F64 = np.power(1.0 + rng.permutation(items), -float(exposure), dtype=np.float64)
     item_weight /= item_weight.mean()
@@ -249,7 +249,7 @@ def make_world(
     log_rate = increasing_root(lambda c: float(np.dot(relevance, -np.expm1(-math.exp(c) * pull))), share, -60.0, 60.0)
     user_rate *= math.exp(log_rate)
 
-    # A log is needed to be a World, and the world to make the log: the first holds none of it.
+    # A World needs a log, and making the log needs a World: the first one holds an empty log.
     vocabularies = (
         Vocabulary(pl.Series(np.arange(users, dtype=np.int64)), "user"),
         Vocabulary(pl.Series(np.arange(items, dtype=np.int64)), "item"),
@@ -262,12 +262,12 @@ def make_world(
 
 
 def setting_names() -> tuple[str, ...]:
-    """What `make_world` takes, for error messages and help texts."""
+    """The parameters of `make_world`, for error messages and help texts."""
     return tuple(f.name for f in fields(WorldSettings))
 
 
 def _observe(world: World, user: I64, *, relevant_only: bool) -> tuple[I64, I64, I32]:
-    """CSR of what was exposed (and is relevant) to each of these users: (users, indptr, items)."""
+    """CSR of what each of these users was shown (and is relevant): (users, indptr, items)."""
     settings = world.settings
     by_rank = np.argsort(-world.item_weight, kind="stable").astype(np.int32)
     expected = settings.expected * len(user) / settings.users if relevant_only else 0.0

@@ -46,8 +46,7 @@ class Derived:
 
     @property
     def has_vectors(self) -> bool:
-        """False with one dimension or none (popularity), where every cosine is 1, -1 or 0: who liked what says
-        more."""
+        """False with one dimension or none (popularity): every cosine is 1, -1 or 0, and who liked what says more."""
         return self.vector_part is not None and self.vector_part.items.shape[1] >= 2
 
     @cached_property

@@ -314,8 +314,7 @@ class Recommender(ABC):
         return similar.top_similar(self, item_idx, k)
 
     def explain(self, user: Id, item: Id, k: int = 5) -> Explanation:
-        """Why an item is in a person's list, with at most k own items that account for its score; see
-        `explaining`."""
+        """Why an item is in a person's list, with at most k own items that explain its score; see `explaining`."""
         return self.reasons_for_user(self.users.index(user), self.items.index(item), k)[0]
 
     def explain_for(self, history: Iterable[Id] | Id, item: Id, k: int = 5) -> Explanation:

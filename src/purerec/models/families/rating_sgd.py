@@ -108,8 +108,7 @@ class Weights(NamedTuple):
 
 
 class PairChoice(NamedTuple):
-    """Dynamic negatives: the rule and its scratch memory. With None instead, `binary_epoch` is compiled without
-    them."""
+    """Dynamic negatives: the rule and its scratch. With None instead, `binary_epoch` is compiled without them."""
 
     rule: int
     """BEST or SOFTMAX of `negatives`."""

@@ -44,8 +44,7 @@ class HistoryConfig(DiscriminatorConfig):
     """Settings of the history's part."""
 
     users: Literal["free", "both"] = "both"
-    """What describes a person. free: an embedding of their own, as in the paper; both: that and the items they
-    touched."""
+    """What describes a person. free: an embedding of their own, as in the paper; both: also their items."""
     history_weight: Annotated[float, Field(ge=0, le=_LARGEST_WEIGHT)] | None = None
     """Spread of the history's part of the scores over the items, relative to that of the embeddings' part. None:
     chosen on pairs held out of the pre-training epochs."""

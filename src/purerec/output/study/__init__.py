@@ -1,9 +1,9 @@
-"""The study: what is made of results files, without running anything.
+"""The study: what is derived from results files, without running anything.
 
-results    reading them
-tables     as tables
-figures    as charts: which ones is in experiments/figures.toml
-claims     verdicts on what the paper claims: experiments/claims.toml
+results    reading results files
+tables     results as tables
+figures    results as charts, as listed in experiments/figures.toml
+claims     verdicts on the paper's claims in experiments/claims.toml
 tests      what a verdict is based on
-report     all of it as one page
+report     everything on one page
 """

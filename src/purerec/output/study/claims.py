@@ -1,4 +1,4 @@
-"""What the paper claims, and what the results say: experiments/claims.toml beside results files."""
+"""What the paper claims (experiments/claims.toml), and what the results files say."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def judge(claims: Sequence[ClaimSpec], results: Mapping[str, StudyResults]) -> l
 
 
 def pairs_to_test(experiment: str, models: Collection[str], metrics: Sequence[str], metric: str) -> list[Compared]:
-    """Which (model, rival, metric) of an experiment are to be tested by user, because claims are about them."""
+    """The (model, rival, metric) of an experiment to be tested by user, because claims are about them."""
     claims = [claim for claim in claim_specs() if experiment in claim.results]
     asked = [pair for claim in claims for pair in compared(claim, metric)]
     return [

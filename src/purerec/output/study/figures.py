@@ -15,7 +15,7 @@ from purerec.output.study.results import PanelResults, StudyResults, panels
 from purerec.paper.printed import folder
 
 _LEAST_SECONDS = 0.001
-"""A fit that takes no time at all has no place on a logarithmic axis."""
+"""Shortest time shown: a logarithmic axis has no zero."""
 _TITLES = {"ml-100k": "ML-100k", "ml-1m": "ML-1M", "yelp": "Yelp", "gowalla": "Gowalla"}
 
 
@@ -34,14 +34,14 @@ class FigureSpec(BaseModel):
     results: list[str] = Field(min_length=1)
     """Experiments it is made from; those without results are left out."""
     metrics: list[str] = []
-    """By default the one that the experiment decides by."""
+    """By default the deciding metric of the experiment."""
     protocols: list[str] = ["exact", "sampled"]
     highlight: str = "pure"
     """What the figure is about."""
     models: list[str] | None = None
-    """Of the models of a comparison, those that are shown."""
+    """The models of a comparison to show."""
     show: list[str] | None = None
-    """Of the recorded charts, those whose titles begin so."""
+    """Show only recorded charts whose titles start with one of these."""
 
 
 def figure_specs(path: Path | None = None) -> list[FigureSpec]:
@@ -65,7 +65,7 @@ def charts_of(spec: FigureSpec, results: Mapping[str, StudyResults]) -> list[Cha
 def accuracy_and_time(
     panel: PanelResults, metric: str, *, highlight: str = "pure", models: Sequence[str] = ()
 ) -> Chart:
-    """Models (by default all) by what they reach and how long they take to fit."""
+    """Models (by default all) by accuracy and fit time."""
     spots = _spots(panel, metric, highlight, models)
     return scatter(_title(panel), spots, Axis("seconds to fit", log=True), Axis(metric))
 
@@ -113,7 +113,7 @@ def _sweep(spec: FigureSpec, name: str, found: StudyResults) -> list[Chart]:
 
 
 def _swept(panel: PanelResults, metric: str) -> Chart:
-    """Lines that vary a setting, with a deviation up and down; the other models as dashed lines."""
+    """Lines that vary a setting, plus or minus one deviation; the other models as dashed lines."""
 
     def point(value: float, row: str) -> Point:
         mean, spread = panel.mean(row, metric), panel.deviation(row, metric)

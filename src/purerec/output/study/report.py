@@ -17,7 +17,7 @@ _TITLE = "PURE and its rivals: a study"
 
 
 def study_report(results: Mapping[str, StudyResults], sources: Mapping[str, str] | None = None) -> str:
-    """The page as text. `sources` says of experiments where their results come from."""
+    """The page as text. `sources` gives the origin of each experiment's results."""
     verdicts = judge(claim_specs(), results)
     figures = [(spec, charts) for spec in figure_specs() if (charts := charts_of(spec, results))]
     tables = {name: made for name, found in results.items() if (made := tables_of(name, found))}
@@ -58,7 +58,7 @@ def _summary(verdicts: Sequence[Judged], results: Mapping[str, StudyResults]) ->
 
 
 def _leaders(results: Mapping[str, StudyResults]) -> list[str]:
-    """The best model of every comparison that varies nothing, and how far the baseline is behind."""
+    """The best model of every comparison that varies nothing, and how far behind the baseline is."""
     said = []
     for name, found in results.items():
         for panel in panels(name, found):

@@ -1,4 +1,4 @@
-"""Reading results files: comparisons have one panel or several, in each of which models have runs."""
+"""Reading results files: comparisons have one or more panels, each with the runs of several models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from purerec.errors import StoreError
 
 StudyResults = Mapping[str, Any]
-"""What is in a results file."""
+"""The content of a results file."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class PanelResults:
 
     @property
     def lines(self) -> dict[str, list[tuple[float, str]]]:
-        """For each line that varies a setting, its values, from the lowest, and the rows that have them."""
+        """For each line that varies a setting, its values in ascending order, and their rows."""
         found: dict[str, list[tuple[float, str]]] = {}
         for row, facts in self.varied.items():
             ((_, value),) = ((key, value) for key, value in facts.items() if key != "line")
@@ -80,7 +80,7 @@ class PanelResults:
 
     @property
     def setting(self) -> str:
-        """What is varied."""
+        """The setting that is varied."""
         return " and ".join(sorted({key for facts in self.varied.values() for key in facts if key != "line"}))
 
     def values(self, model: str, metric: str) -> list[float]:
@@ -90,16 +90,16 @@ class PanelResults:
         return fmean(self.values(model, metric))
 
     def deviation(self, model: str, metric: str) -> float | None:
-        """Over seeds; None if there is but one."""
+        """The deviation over seeds; None if there is only one."""
         values = self.values(model, metric)
         return stdev(values) if len(values) > 1 else None
 
     def seconds(self, model: str) -> float:
-        """The median over seeds: a machine that is busy for a moment makes one of them long."""
+        """The median over seeds: a moment of load on the machine makes one of them slow."""
         return float(median(run["fit_seconds"] for run in self.models[model]))
 
     def pair(self, model: str, rival: str, metric: str) -> Pair:
-        """The test that was made of these two, user by user if the file has one, or else seed by seed."""
+        """The test of these two: by user if the file has one, else by seed."""
         difference = self.mean(model, metric) - self.mean(rival, metric)
         for test in self.found.get("contrasts", []):
             if (test["model"], test["rival"], test["metric"]) == (model, rival, metric):
@@ -113,7 +113,7 @@ class PanelResults:
 
 
 def panels(name: str, found: StudyResults) -> list[PanelResults]:
-    """The panels of a comparison; none of other experiments."""
+    """The panels of a comparison; none for other experiments."""
     parts = found.get("panels") or ([found] if "models" in found and "tests" in found else [])
     return [PanelResults(name, part) for part in parts]
 
@@ -132,7 +132,7 @@ def read(folder: Path) -> dict[str, StudyResults]:
 
 
 def _by_seed(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Two-sided p of a paired t-test; None where there is nothing to test. One value stands for all seeds."""
+    """Two-sided p of a paired t-test; None where there is nothing to test. A single value stands for all seeds."""
     from scipy.special import stdtr
 
     n = max(len(a), len(b))

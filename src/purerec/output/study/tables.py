@@ -36,7 +36,7 @@ def p_value(p: float | None) -> str:
 
 
 def tables_of(name: str, found: StudyResults) -> list[TextTable]:
-    """The tables of a results file; none of a kind that is shown as a figure only."""
+    """The tables of a results file; none for kinds shown only as figures."""
     if compared := panels(name, found):
         return [table for panel in compared for table in _of_panel(panel)]
     if "left_out" in found:
@@ -75,7 +75,7 @@ def _of_panel(panel: PanelResults) -> list[TextTable]:
 
 
 _PRINTED = {("ml-100k", "exact"), ("ml-1m", "as_published"), ("yelp", "as_published")}
-"""Where the paper's rows were measured in the same way."""
+"""(data, protocol) for which the paper's rows were measured in the same way."""
 
 
 def _validation(found: StudyResults) -> list[TextTable]:
@@ -141,7 +141,7 @@ def _relevance(found: StudyResults) -> list[TextTable]:
 
 
 def _leave_one_out(found: StudyResults) -> list[TextTable]:
-    """What each change of the defaults gives on each log."""
+    """The result of each change of the defaults on each log."""
     logs = list(next(iter(found["values"].values())))
     lines = [
         [f"{model}, {candidate}", *(short(each[log][candidate]) for log in logs)]
@@ -189,4 +189,4 @@ _KINDS: dict[str, Callable[[StudyResults], list[TextTable]]] = {
     "paper": _statistics,
     "distance": _relevance,
 }
-"""By a key that the rows of such an experiment have."""
+"""Keyed by a name that only the rows of such an experiment have."""

@@ -37,19 +37,19 @@ class ClaimSpec(BaseModel):
     model: str = "pure"
     rivals: list[str] = []
     models: list[str] = []
-    """Of the tests that are about several models."""
+    """For tests about several models."""
     metrics: list[str] = []
-    """By default all that were measured, or for tests of one metric the deciding one."""
+    """By default all that were measured, or the deciding one for tests of a single metric."""
     expected: dict[str, float] = {}
     """Relative effects that the paper names, by data set."""
     inside: list[float] = Field(default=[], min_length=2, max_length=2)
     """The range of a setting in which results are claimed to be flat."""
     tolerance: float = 0.02
-    """What share of the best still counts as flat."""
+    """The largest relative difference that still counts as flat."""
     most: float = math.inf
     """The largest ratio of times, or exponent of growth, that still agrees with the claim."""
     remark: str = ""
-    """What the test cannot say."""
+    """What the test cannot show."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ Compared = tuple[str, str, str]
 
 
 def compared(claim: ClaimSpec, metric: str) -> list[Compared]:
-    """What a claim needs a test of, in an experiment that is decided by `metric`."""
+    """The comparisons that a claim needs tests of, in an experiment with the deciding metric `metric`."""
     metrics = claim.metrics or [metric]
     match claim.test:
         case "best":
@@ -203,7 +203,7 @@ def _slowest(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None
 
 
 def _flat(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
-    """Whether a varied setting makes less than `tolerance` of difference inside of a range."""
+    """Whether a varied setting changes results by less than `tolerance` inside a range."""
     low, high = claim.inside
     good, total, said = 0, 0, []
     for panel in panels:
@@ -227,7 +227,7 @@ def _flat(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
 
 
 def _growth(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
-    """The exponent with which time grows with a varied setting: at most `most`, or in part if it may be so."""
+    """The exponent with which time grows with a varied setting: at most `most`, or in part if that is possible."""
     sure, possible, total, said = 0, 0, 0, []
     for panel in panels:
         for line in claim.models or panel.lines:
@@ -246,7 +246,7 @@ def _growth(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Of a least-squares line, and its standard error."""
+    """The slope of a least-squares line, and its standard error."""
     xs, ys = [x for x, _ in points], [y for _, y in points]
     spread = sum((x - fmean(xs)) ** 2 for x in xs)
     slope = sum((x - fmean(xs)) * (y - fmean(ys)) for x, y in points) / spread

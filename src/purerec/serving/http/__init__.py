@@ -1,1 +1,1 @@
-"""HTTP: the application, the checks of every request, the limits on bytes, the page."""
+"""HTTP: the application, checks of every request, limits on bytes, the web page."""

@@ -1,4 +1,4 @@
-"""The endpoints. Each takes the current model, computes the answer in a thread, and sends it."""
+"""The endpoints. Each takes the current model, computes the response in a thread and sends it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Service:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> bytes:
-        """What `make` gives for the current model, with the model's version in it; `kind` as in `Pool.run`."""
+        """The result of `make` for the current model, with the model's version added; `kind` as in `Pool.run`."""
         loaded = self.holder.current
         if loaded is None:
             raise problems.not_ready()
@@ -75,7 +75,7 @@ def make_app(service: Service) -> Gate:
         title="purerec",
         version=__version__,
         description=ABOUT,
-        docs_url=None,  # its page would load scripts from elsewhere; ours is docs.html
+        docs_url=None,  # its page would load external scripts; ours is docs.html
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
@@ -85,8 +85,8 @@ def make_app(service: Service) -> Gate:
     _add_looking_up(app, service)
     _add_operating(app, service)
     add_page(app)
-    # Past FastAPI's routing and request objects, which take time of the one thread that all requests share. The route
-    # is declared for /openapi.json and for other methods at its address.
+    # Bypasses FastAPI's routing and request objects, which take time in the one thread that all requests share. The
+    # route is declared for /openapi.json and for other methods at its address.
     direct = {("POST", "/v1/recommend"): partial(_recommend, service)}
     return Gate(app, service.settings, service.metrics, service.log, direct, partial(_route_of, app))
 
@@ -119,11 +119,11 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
-        return document(request, problems.internal())  # the gate has it logged
+        return document(request, problems.internal())  # logged by the gate
 
 
 def _route_of(app: FastAPI, scope: Any) -> str:
-    """Also of a request that was refused before it got there."""
+    """The route of a request, even if it was refused before it got there."""
     for route in app.routes:
         if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
             return route.path_format
@@ -131,7 +131,7 @@ def _route_of(app: FastAPI, scope: Any) -> str:
 
 
 def _methods(app: FastAPI, scope: Any) -> set[str]:
-    """What is possible at an address, of all routes that have it."""
+    """The methods allowed at an address, over all routes that match it."""
     found: set[str] = set()
     for route in app.routes:
         if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:

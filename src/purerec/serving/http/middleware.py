@@ -1,12 +1,12 @@
 """The outermost layer: checks that apply to every request.
 
-In order: its token, its body (bounded in time), whether there is room for it, the answer (bounded in time), and then
-headers, counters and the log. Whatever goes wrong inside leaves as a problem document.
+In order: its token, its body (bounded in time), whether there is capacity, the response (bounded in time), and then
+headers, counters and the log. Any error inside is returned as a problem document.
 
-The most frequent request goes straight to what answers it: to route it through the framework takes longer than to
-make the list.
+The most frequent request goes straight to its handler: routing it through the framework takes longer than making the
+list.
 
-Requests that take too long are found by looking at all of them every now and then, not by a timer for each.
+Requests that take too long are found by checking all of them periodically, not by a timer for each.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Send = Callable[[AsgiMessage], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 Direct = Mapping[tuple[str, str], Callable[[bytes], Awaitable[bytes]]]
-"""(method, path) -> from a body to an answer in JSON"""
+"""(method, path) -> a handler from a body to a JSON response"""
 RouteOf = Callable[[Scope], str]
-"""The route that a request would take, as the application spells it: the path itself may hold ids of people."""
+"""The route of a request, as the application declares it: the path itself may contain people's ids."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -54,9 +54,9 @@ _NO_STORE = (b"cache-control", b"no-store")
 _LOCAL = re.compile(rb"(?i:localhost|127\.[0-9.]{1,12}|\[::1\])(:[0-9]{1,5})?")
 _LINGER_S = 2.0
 _PATIENT, _PATIENT_S = "/v1/reload", 600.0
-"""Loading a large model may take long, and giving up half way would mean never."""
+"""A longer limit: loading a large model may take long, and giving up halfway would mean never loading it."""
 _ALWAYS = ("/healthz", "/readyz")
-"""Answered however busy the service is."""
+"""Answered no matter how busy the service is."""
 
 
 class Gate:
@@ -110,8 +110,8 @@ class Gate:
             self._deadlines[task] = time.perf_counter() + limit
             body = await _body(received, receive)
             if body is None:
-                return  # the client has gone
-            # Only now: who sends slowly must not take the room of others.
+                return  # the client disconnected
+            # Only now: slow senders must not take up capacity.
             if self._working >= self._settings.pending and scope["path"] not in _ALWAYS:
                 raise problems.overloaded()
             self._working += 1
@@ -133,8 +133,8 @@ class Gate:
             problem = problems.too_slow(limit) if body is not None else problems.body_too_slow(limit)
         except Exception as error:
             if answer.status and not answer.ended:
-                raise ConnectionAbortedError from None  # the client has gone while it was being answered
-            # To the log only: a trace may hold paths and data.
+                raise ConnectionAbortedError from None  # the client disconnected during the response
+            # To the log only: a traceback may contain paths and data.
             where = [f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
             self._log.write("error", kind=type(error).__name__, detail=str(error)[:500], trace=where[-8:])
             problem = problems.internal()
@@ -145,7 +145,7 @@ class Gate:
         if answer.ended:
             return
         if answer.status:
-            # Half an answer is out already: nothing but to close the connection, which the server does.
+            # Half a response is already sent: all that is left is to close the connection, which the server does.
             raise ConnectionAbortedError
         await answer.problem(problem, _path(scope), is_last=not received.complete)
         if not received.complete and problem.status != 408:
@@ -153,7 +153,7 @@ class Gate:
         await answer.end()
 
     def look(self) -> None:
-        """End what has taken too long; to be called every now and then."""
+        """End requests that have taken too long; to be called periodically."""
         now = time.perf_counter()
         for task, deadline in list(self._deadlines.items()):
             if now > deadline and task not in self._overdue:
@@ -181,7 +181,7 @@ class Gate:
         for name, value in scope["headers"]:
             if name == b"authorization":
                 scheme, _, given = value.partition(b" ")
-                # Of digests, so that the time it takes reveals neither content nor length.
+                # Compares digests, so that the time reveals neither content nor length.
                 if scheme.lower() == b"bearer" and hmac.compare_digest(_digest(given.strip()), self._token):
                     return
         raise Problem(
@@ -217,7 +217,7 @@ class Gate:
 
 
 class _Answer:
-    """What is sent, with the headers that every answer has."""
+    """Sends a response, with the headers that every response has."""
 
     def __init__(self, send: Send, headers: Headers) -> None:
         self._send, self._headers = send, headers
@@ -242,7 +242,7 @@ class _Answer:
         await self.send({"type": "http.response.body", "body": body})
 
     async def problem(self, problem: Problem, instance: str, *, is_last: bool) -> None:
-        """All of a problem document, though the answer is not ended yet; `is_last` on this connection."""
+        """Send a whole problem document without ending the response; `is_last`: it is the last on this connection."""
         body = problem.body(instance)
         headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()]
         headers += [(b"content-type", problems.MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
@@ -256,7 +256,7 @@ class _Answer:
 
 
 async def _body(received: Received, receive: Receive) -> bytes | None:
-    """The whole body; None if the client goes away before it is complete."""
+    """The whole body; None if the client disconnects before it is complete."""
     parts = []
     while True:
         message = await receive()
@@ -270,7 +270,7 @@ async def _body(received: Received, receive: Receive) -> bytes | None:
 
 
 async def _discard(receive: Receive) -> None:
-    """Read on for a moment: closing on a client that is still sending would take the answer away from it."""
+    """Keep reading for a moment: closing while the client is still sending would lose it the response."""
     try:
         async with asyncio.timeout(_LINGER_S):
             while True:

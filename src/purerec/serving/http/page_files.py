@@ -1,4 +1,4 @@
-"""The files of the web page, read once. They are looked up by name only: no path of a request reaches the disk."""
+"""The files of the web page, read once. They are looked up by name only: no path from a request reaches the disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PageFile:
 
 
 def read_page() -> dict[str, PageFile]:
-    """name -> file; empty if the page is not there."""
+    """name -> file; empty if the page is not installed."""
     folder = files("purerec.serving.http") / "page"
     found = {}
     if folder.is_dir():
@@ -43,7 +43,7 @@ def read_page() -> dict[str, PageFile]:
 
 
 def add_page(app: FastAPI) -> None:
-    """The page at /, that of the API at /docs, and what they load."""
+    """Add the page at /, the API documentation at /docs, and the files they load."""
     page = read_page()
 
     def sent(request: Request, name: str) -> Response:

@@ -1,7 +1,7 @@
-"""Passes the bytes of a connection to the parser in pieces. They are counted here and nowhere else.
+"""Passes the bytes of a connection to the parser in pieces, and is the only place where they are counted.
 
-A piece never goes beyond the end of a request, nor beyond what the request may have: `head_bytes` for its head and,
-after it, `body_bytes` for the body and `head_bytes` for what frames it (sizes of chunks, their extensions, trailers).
+A piece never extends beyond the end of a request, nor beyond its limits: `head_bytes` for the head, then `body_bytes`
+for the body and `head_bytes` for its framing (chunk sizes, chunk extensions, trailers).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from purerec.serving.process.settings import Limits
 
 _END = b"\r\n\r\n"
-"""Of a head, and of a body in chunks, with trailers or without. The parser takes no other line ends."""
+"""Ends of a head, and of a chunked body with or without trailers. The parser accepts no other line endings."""
 _DROPPED_BYTES = 4 << 20
 _PIECE_COST = 64
-"""What a piece of a body in chunks counts for on top of its bytes: a megabyte of blank lines is a lot of pieces."""
+"""What a piece of a chunked body counts in addition to its bytes: a megabyte of blank lines is a lot of pieces."""
 
 
 class Pieces:
@@ -21,7 +21,7 @@ class Pieces:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.dropping = False
-        """Nothing more is for the parser."""
+        """Whether the rest is withheld from the parser."""
         self.expect_head()
 
     def expect_head(self) -> None:
@@ -30,22 +30,22 @@ class Pieces:
         self._left = self._limits.head_bytes
 
     def expect_rest(self, length: int | None) -> None:
-        """The head is complete; `length` of the body, or None if it comes in chunks."""
+        """The head is complete; `length` is that of the body, or None if it is chunked."""
         self.in_head, self._ends_by_length, self._tail = False, length is not None, b""
         self._left = self._limits.body_bytes + self._limits.head_bytes if length is None else length
         self._body_left = self._limits.body_bytes
 
     def drop(self) -> None:
-        """The request is refused. A client that sends all of it before it reads should still get to the answer."""
+        """The request is refused. A client that sends all of it before reading should still get the response."""
         self.dropping, self._left = True, _DROPPED_BYTES
 
     @property
     def has_begun(self) -> bool:
-        """Whether some of a head has come."""
+        """Whether part of a head has arrived."""
         return not self.in_head or self._left < self._limits.head_bytes
 
     def cut(self, data: bytes, start: int) -> int:
-        """How many bytes from `start` on make the next piece; 0: there may be no more of them."""
+        """The length of the next piece, from `start` on; 0: no more bytes are allowed."""
         size = len(data) - start
         if not self._ends_by_length and not self.dropping:
             size = self._up_to_the_end(data, start)
@@ -54,7 +54,7 @@ class Pieces:
         return size
 
     def _up_to_the_end(self, data: bytes, start: int) -> int:
-        if self._tail:  # the end may have come in two parts
+        if self._tail:  # the end may have arrived in two parts
             seam = (self._tail + data[start : start + len(_END) - 1]).find(_END)
             if seam >= 0:
                 size = seam + len(_END) - len(self._tail)
@@ -68,6 +68,6 @@ class Pieces:
         return len(data) - start
 
     def fits(self, body: bytes) -> bool:
-        """Whether the body may have these bytes too."""
+        """Whether the body may have these bytes, too."""
         self._body_left -= len(body)
         return self._body_left >= 0

@@ -15,7 +15,7 @@ _INSTANCE_LENGTH = 512
 
 
 class Problem(Exception):
-    """An error that is answered with its status, a kind for programs and a sentence for people."""
+    """An error response with a status, a kind for programs and a sentence for people."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Problem(Exception):
         self.errors, self.headers = errors, dict(headers or {})
 
     def body(self, instance: str) -> bytes:
-        """The document; `instance` is the path that was asked for, as it was sent."""
+        """The document; `instance` is the requested path, as it was sent."""
         document: dict[str, Any] = {
             "type": f"urn:purerec:problem:{self.kind}",
             "title": HTTPStatus(self.status).phrase,

@@ -1,8 +1,8 @@
-"""HTTP/1.1 with bounds that uvicorn leaves to others: on the bytes of a request, on its time, on connections.
+"""HTTP/1.1 with limits that uvicorn lacks: on the bytes of a request, its time, and the number of connections.
 
 A request that follows another on the same connection waits, unparsed, until that one is answered. A connection that
-has not sent the head of its next request in time is closed, and so is one that does not take its answer; the server
-looks at all of them now and then, which is cheaper than a timer for every request.
+does not send the head of its next request in time is closed, and so is one that does not read its response; the
+server checks all of them periodically, which is cheaper than a timer per request.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from purerec.serving.process.settings import Settings
 
 _LINGER_S = 2.0
-"""How long what is still sent after a refusal is read and dropped."""
+"""How long to keep reading and discarding what is sent after a refusal."""
 _LAST_CALL_S = 0.5
-"""How long a connection without a request stays open after SIGTERM: one may be on its way."""
+"""How long a connection without a request stays open after SIGTERM: one may be in transit."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
     settings: Settings
-    """Set on a subclass, since uvicorn makes the objects; so is the next."""
+    """Set on a subclass, since uvicorn creates the objects; so is `refused`."""
     refused: Callable[[int], None]
-    """Told the status of an answer to what did not become a request."""
+    """Called with the status of a response to what did not become a request."""
 
     _pieces: Pieces
     _received = Received()
     _later = b""
-    """What came after a request that is not answered yet."""
+    """What arrived after a request that is not yet answered."""
     _since: float | None
-    """Since when a request is waited for, from its first byte if there is one; None while one is being answered."""
+    """Since when we have waited for a request or the rest of it; None while one is being answered."""
     _stuck_since: float | None = None
     _is_ending = False
-    """The service is: no request after the next."""
+    """The service is stopping: no request after the next."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -55,7 +55,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(problems.too_many_connections())
 
     def _make_room(self) -> bool:
-        """Close the connection that has been waited for longest; False if all of them have a request."""
+        """Close the connection that has been idle longest; False if all of them have a request."""
         found: list[tuple[float, int, BoundedProtocol]] = [
             (other._since, id(other), other)
             for other in self.connections
@@ -79,7 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._take(self._later + data)
 
     def _take(self, data: bytes) -> None:
-        """Give the parser what it may have; what follows a complete request is kept for later."""
+        """Pass the parser what it may have; what follows a complete request is kept for later."""
         self._later, at = b"", 0
         if data:
             self._unset_keepalive_if_required()
@@ -151,7 +151,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._pieces.expect_head()
 
     def _fail(self, problem: Problem) -> None:
-        """Read no more of this request: the gate says so if it has it already, or else it is said here."""
+        """Stop reading this request: the gate responds if it already has it, otherwise this protocol does."""
         self._pieces.drop()
         if self.cycle is None or self.cycle.response_complete:
             self._refuse(problem)
@@ -167,7 +167,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._take(self._later)
 
     def _refuse(self, problem: Problem) -> None:
-        """A problem document without any application, then the end."""
+        """Send a problem document without the application, then close."""
         if self.transport.is_closing():
             return
         self.refused(problem.status)
@@ -180,12 +180,12 @@ class BoundedProtocol(HttpToolsProtocol):
         head += [b"cache-control: no-store", b"connection: close", f"content-type: {MEDIA_TYPE}".encode()]
         head += [f"content-length: {len(body)}".encode()]
         self.transport.write(b"\r\n".join(head) + b"\r\n\r\n" + body)
-        # Closed when the other end is, or has had its time: to close on bytes that are still coming resets the
-        # connection, and the answer may be lost with it.
+        # Closed when the client closes or its time is up: closing while bytes still arrive resets the connection, and
+        # the response may be lost with it.
         self.transport.write_eof()
 
     def shutdown(self) -> None:
-        """The service ends: answer what has come or is on its way, then close."""
+        """The service is stopping: answer what has arrived or is in transit, then close."""
         self._is_ending = True
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
@@ -193,7 +193,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._since = self.loop.time()
 
     def look(self, now: float) -> None:
-        """Close what has taken too long."""
+        """Close the connection if it has taken too long."""
         limit = self.settings.timeout_s
         waited = 0.0 if self._since is None else now - self._since
         is_fresh = self.cycle is None
@@ -211,7 +211,7 @@ class BoundedProtocol(HttpToolsProtocol):
             # Nothing has come at all, or not the rest of a request that is answered already. For connections that are
             # idle between requests, uvicorn has a timer.
             self.transport.close()
-        # What is written and not taken: a closed connection would wait for its client forever.
+        # Written but not read: a closed connection would wait for its client forever.
         if self.transport.get_write_buffer_size() == 0:
             self._stuck_since = None
         elif self._stuck_since is None:

@@ -1,4 +1,4 @@
-"""What addresses may have in them, with its bounds."""
+"""Path and query parameters, with their bounds."""
 
 from __future__ import annotations
 

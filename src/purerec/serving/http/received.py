@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from purerec.serving.http.problems import Problem
 
 KEY = "purerec.received"
-"""Where it is in the scope of a request."""
+"""Its key in the scope of a request."""
 
 
 @dataclass
 class Received:
-    """Of one request whose head has been read."""
+    """The state of one request whose head has been read."""
 
     complete: bool = False
     problem: Problem | None = None
-    """Why the rest of it will not be read."""
+    """Why the rest will not be read."""

@@ -1,4 +1,4 @@
-"""What requests look like, checked on the way in."""
+"""The schemas of requests, which are checked on the way in."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from purerec.serving.process.settings import Limits
 
 _LIMITS = Limits()
 FEW = 50
-"""Items of a list, or of a history, that are no more than usual."""
+"""Up to this many items, a list or a history is of the usual size."""
 
 TextId = Annotated[str, Field(strict=True, max_length=_LIMITS.id_length, examples=["50"])]
 
 
 def _whole(value: Any) -> Any:
-    """JSON does not tell 3.0 from 3."""
+    """JSON does not distinguish 3.0 from 3."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -37,7 +37,7 @@ AnyId = Annotated[TextId | WholeId, Field(union_mode="left_to_right")]
 RuleText = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["year>=1990"])]
 ColumnName = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["genre"])]
 Cap = Annotated[str, Field(pattern=r"^[^=]+=[1-9][0-9]?$", max_length=_LIMITS.condition, examples=["genre=3"])]
-"""In an address: a column, and how many items of a list may have the same value in it"""
+"""In a query string: a column, and how many items of a list may have the same value in it"""
 K = Annotated[StrictInt, Field(ge=1, le=_LIMITS.k), BeforeValidator(_whole)]
 _MANY = (
     f"How many items. For several people, up to {_LIMITS.cells:,} in all lists together; {_LIMITS.explained:,} with "
@@ -105,12 +105,12 @@ class RecommendRequest(Request):
 
     @property
     def arranges(self) -> bool:
-        """Whether rules go through the best of each person one by one."""
+        """Whether rules process each person's best items one by one."""
         return bool(self.at_most or self.diversity or self.popularity_discount or self.cold_items)
 
     @property
     def kind(self) -> str | None:
-        """A name for requests that are as small as most, each of which takes about as long as another."""
+        """A name for requests of the usual small size, all of which take about equally long."""
         if self.cells > FEW or self.explain or self.items is not None or self.exclude is not None:
             return None
         if self.where or self.arranges or self.attributes:
@@ -134,7 +134,7 @@ class ExplainRequest(Request):
 
 
 def caps(texts: list[str]) -> dict[str, int]:
-    """`at_most` of a request, from an address."""
+    """`at_most` of a request, from a query string."""
     return {name: int(most) for name, _, most in (text.partition("=") for text in texts)}
 
 
@@ -150,10 +150,10 @@ def parse(kind: type[R], body: bytes) -> R:
 
 
 def invalid(found: list[tuple[tuple[Any, ...], str]]) -> Problem:
-    """A request that does not fit its description; values of the request are not repeated."""
+    """The problem of a request that does not match its schema; its values are not repeated."""
     told: dict[str, str] = {}
     for parts, message in found[:20]:
-        # Pydantic names the kinds of id that it tried, which means nothing to a client.
+        # Pydantic names the id types that it tried, which mean nothing to a client.
         where = ".".join(str(part) for part in parts if not str(part).startswith(("constrained-", "function-")))
         told.setdefault(where[:200], message.removeprefix("Value error, ")[:300])
     errors = [{"where": where, "detail": detail} for where, detail in told.items()]

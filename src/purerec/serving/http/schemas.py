@@ -1,4 +1,4 @@
-"""What answers look like, described in the OpenAPI on the way out."""
+"""The schemas of responses, for the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A model in memory, and the answers that a request asks for."""
+"""A model in memory, and its answers to requests."""

@@ -1,4 +1,4 @@
-"""What the service answers: from external ids to plain values for JSON. Runs in the threads for the model."""
+"""The answers of the service: from external ids to plain values for JSON. Runs in the model's threads."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def recommend_history(
     rules: ListRules | None = None,
     attributes: Sequence[str] = (),
 ) -> Json:
-    """A list for a person of whom only a history is known."""
+    """A list for a person about whom only a history is known."""
     known, unknown = known_items(loaded, history)
     try:
         top = loaded.model.top_for_history(known, k, **_options(loaded, exclude_seen, items, exclude, rules))
@@ -100,7 +100,7 @@ def _options(
 
 
 def rules_of(asked: RecommendRequest) -> ListRules | None:
-    """The rules of a request; an invalid one is the client's error."""
+    """The rules of a request; invalid ones are the client's error."""
     try:
         return ListRules.of(
             {
@@ -116,7 +116,7 @@ def rules_of(asked: RecommendRequest) -> ListRules | None:
 
 
 def one_user(loaded: Loaded, asked: RecommendRequest) -> Json:
-    """A known person's list, with what it rests on."""
+    """A known person's list, with what it is based on."""
     assert asked.users is not None
     (user,) = asked.users
     (result,) = recommend_users(
@@ -292,5 +292,5 @@ def _explained(loaded: Loaded, item_idx: int, found: Explanation, unknown: list[
 
 
 def short(value: float) -> float:
-    """As many digits as a 32-bit float has."""
+    """Rounded to the digits of a 32-bit float."""
     return float(f"{value:.7g}")

@@ -1,7 +1,7 @@
-"""The model that is being served, and how another takes its place.
+"""The model that is being served, and how another replaces it.
 
-A request takes `holder.current` once and keeps it to its end: a swap never changes a list that is being made, and the
-old model goes when the last request that has it is done.
+A request reads `holder.current` once and keeps it until it is done: a swap never affects a list in progress, and the
+old model is freed after the last request that uses it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PAUSE_S = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A model that is ready to answer, and what was made from it for that."""
+    """A model that is ready to answer, and what was prepared for that."""
 
     model: Recommender
     manifest: dict[str, Any]
@@ -50,7 +50,7 @@ class Loaded:
 
     @cached_property
     def columns(self) -> list[dict[str, Any]]:
-        """What a client has to know about the item table to make conditions."""
+        """What a client needs to know about the item table to write conditions."""
         table = self.model.item_table
         return [] if table is None else describe_columns(table)
 
@@ -59,7 +59,7 @@ class Loaded:
         return UserSearch(self.model.users)
 
     def warm_up(self) -> None:
-        """Make everything that a first request would wait for, and find out whether the model can answer at all."""
+        """Prepare everything that a first request would wait for, and check that the model can answer at all."""
         model = self.model
         k = min(10, len(model.items))
         model.users.find("")
@@ -106,7 +106,7 @@ def load(snapshot: Snapshot, where: str) -> Loaded:
 
 
 def snapshot_model(folder: str | os.PathLike[str]) -> Snapshot:
-    """A snapshot of a model folder. One that is being replaced at this moment is waited for."""
+    """A snapshot of a model folder; waits for one that is just being replaced."""
     for left in reversed(range(_TRIES)):
         try:
             snapshot = take_snapshot(folder, kind="model")
@@ -122,22 +122,22 @@ def snapshot_model(folder: str | os.PathLike[str]) -> Snapshot:
 
 
 def _unusable(where: str, error: Exception) -> StoreError:
-    """Whatever it was that failed, RecursionError and MemoryError included: a folder never takes a service down."""
+    """For any failure, RecursionError and MemoryError included: a folder never takes a service down."""
     return StoreError(f"{where}: the model cannot be used ({type(error).__name__}: {error}); fit it again")
 
 
 def version_of(manifest: dict[str, Any]) -> str:
-    """A short name of exactly this model: of its settings, data and (through their checksum) parameters."""
+    """A short identifier of exactly this model: its settings, data and (through their checksum) parameters."""
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def reload_answer(before: str, after: str) -> dict[str, Any]:
-    """What a swap reports."""
+    """The response to a reload."""
     return {"model": after, "previous": before, "changed": before != after}
 
 
 class Holder:
-    """Has the current model."""
+    """Holds the current model."""
 
     def __init__(self) -> None:
         self.current: Loaded | None = None

@@ -1,7 +1,7 @@
-"""Ids and titles one by one, decoded from the memory that all workers share.
+"""Ids and titles, decoded one by one from memory that all workers share.
 
-A request names ten items or so. Asking a column of polars for them takes longer than finding them does, and lists of
-Python strings would be a copy of the whole catalogue in every worker.
+A response names about ten items. Looking them up in a polars column takes longer than finding the items, and lists of
+Python strings would copy the whole catalogue into every worker.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Names:
         self._null: Any = None
         self._count = 0
         if name in tensors:
-            # Single elements of a memoryview are Python's own numbers, and quicker than those of an array.
+            # Single elements of a memoryview are plain Python numbers, and faster than those of an array.
             self._numbers = tensors[name].data
         elif f"{name}.ends" in tensors:
             self._bytes, self._ends = tensors[f"{name}.bytes"].data, tensors[f"{name}.ends"].data

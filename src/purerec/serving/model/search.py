@@ -1,7 +1,7 @@
-"""Search of items by the words of their title or the start of their id, and of people by the start of their id.
+"""Search for items by the words of their title or the start of their id, and for people by the start of their id.
 
-Titles and queries are compared as words without case, accents and punctuation. Every word of the query must
-begin a word of the title. No pattern of the caller is ever compiled: words are searched for literally.
+Titles and queries are compared as words, ignoring case, accents and punctuation. Every word of the query must start a
+word of the title. No pattern from the caller is ever compiled: words are matched literally.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WORDS_OF_QUERY = 16
 
 @dataclass(frozen=True)
 class Found:
-    """Some of the matches, best first, and how many there are."""
+    """The first matches, best first, and the total number."""
 
     idx: I64
     total: int
@@ -33,7 +33,7 @@ class ItemSearch:
     def __init__(self, items: Vocabulary, labels: pl.Series | None, popularity: F32) -> None:
         self._ids = items.ids.cast(pl.String)
         self._titles = None if labels is None else plain_words(labels)
-        # Best first without a query; a stable sort keeps the order of the vocabulary among equals.
+        # The order without a query; a stable sort keeps the order of the vocabulary among ties.
         self._by_popularity = np.argsort(-popularity, kind="stable")
         self._standing = np.empty(len(popularity), dtype=np.int64)
         self._standing[self._by_popularity] = np.arange(len(popularity))
@@ -44,7 +44,7 @@ class ItemSearch:
         if not query:
             return Found(self._by_popularity[:limit].astype(np.int64), len(self._standing))
         by_id = _mask(self._ids.str.starts_with(query))
-        # The lower, the better.
+        # Lower is better.
         place = np.where(_mask(self._ids == query), 0, 4)
         matched = by_id
         words = plain_words(pl.Series([query]))[0].split()[:_WORDS_OF_QUERY]

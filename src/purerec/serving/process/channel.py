@@ -1,4 +1,4 @@
-"""Messages between a supervisor and a worker: lines of JSON over a socket, files along with them."""
+"""Messages between a supervisor and a worker: lines of JSON over a socket, optionally with a file descriptor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHUNK = 1 << 16
 
 
 class Channel:
-    """One end. Sending blocks, which is short: the other end always reads."""
+    """One end. Sending blocks, but only briefly: the other end always reads."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -22,15 +22,15 @@ class Channel:
         self._lock = threading.Lock()
 
     def send(self, message: Message, file: int | None = None) -> None:
-        """Send a message, and a descriptor of a file of which the other end gets its own."""
+        """Send a message, and a file descriptor, of which the other end gets a duplicate."""
         data = json.dumps({**message, "has_file": file is not None}).encode() + b"\n"
-        with self._lock:  # lines of two threads must not get into each other
+        with self._lock:  # lines from two threads must not be interleaved
             if file is not None:
                 data = data[socket.send_fds(self._socket, [data], [file]) :]
             self._socket.sendall(data)
 
     def receive(self) -> Iterator[tuple[Message, int | None]]:
-        """The messages that have come, as they come, until the other end is gone."""
+        """The messages as they arrive, until the other end is gone."""
         while True:
             line, newline, rest = self._bytes.partition(b"\n")
             if newline:

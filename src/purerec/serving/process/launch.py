@@ -28,7 +28,7 @@ def serve(
     settings: Settings | None = None,
 ) -> None:
     """Serve a model folder until SIGTERM or Ctrl-C. Prints `serving http://...` when it can answer."""
-    gc.disable()  # until it serves: nothing that is imported or loaded is garbage
+    gc.disable()  # until it serves: nothing imported or loaded is garbage
     try:
         _serve(os.fspath(folder), host, port, workers, settings or Settings())
     finally:
@@ -42,7 +42,7 @@ def _serve(folder: str, host: str, port: int, workers: int, settings: Settings) 
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", purpose="the service") from None
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # or any client, and the reader of the log, could end the process
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # else any client, or the reader of the log, could end the process
     listener = bind(host, port)
     if settings.token is None and is_loopback(host):
         settings = replace(settings, local_only=True)
@@ -76,7 +76,7 @@ def _serve(folder: str, host: str, port: int, workers: int, settings: Settings) 
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that is bound but does not listen yet: who connects before the model is there is refused."""
+    """A socket that is bound but not yet listening: connections before the model is loaded are refused."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]

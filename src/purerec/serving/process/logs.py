@@ -1,4 +1,4 @@
-"""Lines of JSON on standard error. Written by a thread: a reader that stalls must not stall the service."""
+"""Lines of JSON on standard error, written by a thread: a stalled reader must not stall the service."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 _PAUSE_S = 0.1
 _PIECE = 4096
 _KEPT = 10_000
-"""Lines that wait to be written; more than that, and the oldest are lost."""
+"""The most lines that wait to be written; beyond that, the oldest are lost."""
 
 
 class Log:
-    """Takes records and writes them soon."""
+    """Accepts records and writes them shortly after."""
 
     def __init__(self, worker: int | str) -> None:
         self._worker = worker
@@ -30,11 +30,11 @@ class Log:
         self._waiting.append((time.time(), {"event": event, **facts}))
 
     def request(self, method: str, route: str, path: str | None, status: int, seconds: float, size: int) -> None:
-        """The same for a request, of which there are many."""
+        """The same for a request; optimised, since there are many."""
         self._waiting.append((time.time(), None, method, route, path, status, seconds, size))
 
     def close(self) -> None:
-        """Write what is left; for a moment only, in case there is no reader."""
+        """Write what is left, but only for a moment, in case there is no reader."""
         self._stop.set()
         self._thread.join(1.0)
 
@@ -55,9 +55,9 @@ class Log:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{int(moment % 1 * 1000):03d}Z"
             lines.append(json.dumps({"time": stamp, "worker": self._worker, **record}) + "\n")
         while lines:
-            # Whole lines in pieces that a pipe takes at once: several processes write to the same one.
+            # Whole lines, in pieces that a pipe accepts at once: several processes write to the same one.
             piece = lines.pop(0)
             while lines and len(piece) + len(lines[0]) <= _PIECE:
                 piece += lines.pop(0)
-            with contextlib.suppress(OSError):  # the reader has gone
+            with contextlib.suppress(OSError):  # the reader is gone
                 os.write(2, piece.encode())

@@ -1,6 +1,6 @@
-"""Counters for Prometheus in a small shared file: a row for each worker and one for the supervisor.
+"""Counters for Prometheus in a small shared file: one row per worker and one for the supervisor.
 
-Each process writes to its own row only, and any worker can tell the sums.
+Each process writes to its own row only, and any worker can report the sums.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ class Metrics:
     def __init__(self, fd: int, workers: int, row: int) -> None:
         pages = mmap.mmap(fd, (workers + 1) * _WIDTH * 8)
         self._all: npt.NDArray[np.float64] = np.frombuffer(pages, dtype=np.float64).reshape(workers + 1, _WIDTH)
-        # A memoryview is several times quicker than an array for single numbers.
+        # For single numbers, a memoryview is several times faster than an array.
         self._own = memoryview(pages).cast("d")[row * _WIDTH : (row + 1) * _WIDTH]
-        self._own[IN_FLIGHT] = 0.0  # of a worker that was here before
+        self._own[IN_FLIGHT] = 0.0  # left by an earlier worker
 
     def add(self, place: int, amount: float = 1.0) -> None:
         self._own[place] += amount
 
     def observe(self, route: str, status: int, seconds: float) -> None:
-        """A request that was answered."""
+        """Count a request that was answered."""
         at = _ROUTE.get(route, len(ROUTES) - 1)
         own = self._own
         own[at * len(STATUSES) + _STATUS.get(status, len(STATUSES) - 1)] += 1.0

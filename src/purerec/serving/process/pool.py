@@ -1,8 +1,8 @@
-"""Threads for the model, so that the event loop never waits for it; very short work is done in the loop itself.
+"""Threads for the model, so that the event loop never waits for it; very short work runs in the loop itself.
 
-Handing work to a thread and back costs some tenths of a millisecond when the service is busy, mostly for the
-interpreter's lock. A list for one person takes less on a catalogue of usual size. So the time of small requests is
-measured by kind, and a kind that takes less than the event loop needs for a request anyway is answered immediately.
+Passing work to a thread and back costs a few tenths of a millisecond when the service is busy, mostly waiting for the
+GIL. A list for one person takes less on a catalogue of typical size. So small requests are timed by kind, and a kind
+that takes less than the event loop needs for a request anyway is answered immediately.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ T = TypeVar("T")
 _BRIEF_S = 0.0003
 _UNKNOWN_S = 1.0
 _MEMORY = 0.1
-"""Weight of the last time in the typical one."""
+"""Weight of the latest time in the running average."""
 
 
 class Pool:
-    """Runs functions, in threads unless they are known to be brief."""
+    """Runs functions, in threads unless they are known to be short."""
 
     def __init__(self, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="model")
         self._typical_s: dict[str, float] = {}
 
     async def run(self, kind: str | None, function: Callable[[], T]) -> T:
-        """What the function gives. `kind`: requests of about equal size have the same; None: it may take long."""
+        """The result of the function. `kind` is the same for requests of about equal size; None: it may take long."""
         if kind is not None and self._typical_s.get(kind, _UNKNOWN_S) < _BRIEF_S:
             return self._timed(kind, function)
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._timed, kind, function)
 
     def _timed(self, kind: str | None, function: Callable[[], T]) -> T:
-        start = time.thread_time()  # not the clock: waiting for others is not this work's
+        start = time.thread_time()  # thread time: waiting for others does not count
         result = function()
         if kind is not None:
             taken = time.thread_time() - start

@@ -19,18 +19,18 @@ from purerec.serving.http.protocol import BoundedProtocol, bounded
 from purerec.serving.process.logs import Log
 
 _SWITCH_S = 0.0005
-"""How long a thread may keep the interpreter while the event loop wants it; Python's 5 ms would be the p99."""
+"""How long a thread may hold the GIL while the event loop waits for it; Python's 5 ms would be the p99."""
 
 
 class Server(uvicorn.Server):
-    """Stops at SIGTERM and Ctrl-C after what is in flight, and looks after connections."""
+    """Finishes requests in flight on SIGTERM and Ctrl-C, and supervises connections."""
 
     def __init__(self, service: Service, on_hangup: Callable[[], None] | None) -> None:
         settings = service.settings
         self._service = service
         self._gate = make_app(service)
         self.interrupted = False
-        """Whether it was Ctrl-C that ended it."""
+        """Whether it was stopped by Ctrl-C."""
         super().__init__(
             uvicorn.Config(
                 self._gate,
@@ -90,11 +90,11 @@ class Server(uvicorn.Server):
     async def _look_on(self) -> None:
         while True:
             await asyncio.sleep(0.1)
-            await self.on_tick(0)  # connections have little time left
+            await self.on_tick(0)  # connections have little time left now
 
 
 def quiet_uvicorn(log: Log) -> None:
-    """Its warnings and errors into our log, without traces and without what clients have sent."""
+    """Route its warnings and errors to our log, without tracebacks and without what clients have sent."""
 
     class Forward(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -108,10 +108,10 @@ def quiet_uvicorn(log: Log) -> None:
 
 
 def run(server: Server, listener: socket.socket, log: Log, *beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Answer until told to stop; `beside` are coroutines that run as long as the server does."""
+    """Serve until told to stop; `beside` are coroutines that run as long as the server does."""
     quiet_uvicorn(log)
     sys.setswitchinterval(_SWITCH_S)
-    # What was made so far stays: walking through it repeatedly would be the longest pause.
+    # What exists by now stays: collecting through it again and again would be the longest pause.
     gc.freeze()
     gc.enable()
 

@@ -1,4 +1,4 @@
-"""How a service is set up: one frozen object, made at the command line and sent to every worker."""
+"""How a service is set up: one frozen object, created by the command line and sent to every worker."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that a worker has to know, but for the model."""
+    """Everything that a worker needs to know, except the model."""
 
     token: str | None = field(default=None, repr=False)
     """Bearer token; None: the service is open to all who can reach it."""
     local_only: bool = False
-    """Answer only who asks for this machine by a name of its own. A page from elsewhere whose name was made to point
-    to 127.0.0.1 could otherwise read everything through the visitor's browser."""
+    """Answer only requests addressed to this machine by a local name. Otherwise an external page whose name was made
+    to point to 127.0.0.1 (DNS rebinding) could read everything through the visitor's browser."""
     cors: tuple[str, ...] = ()
     """Origins of pages that may call the service; ("*",): all."""
     timeout_s: float = 10.0
@@ -69,11 +69,11 @@ class Settings:
     drain_s: float = 30.0
     """How long requests in flight may take after SIGTERM."""
     pending: int = 128
-    """Requests in work or waiting, for each worker; more are turned away with 503."""
+    """Requests in progress or waiting, per worker; more are refused with 503."""
     connections: int = 512
-    """Open connections, for each worker; for another, the one that has been idle longest is closed."""
+    """Open connections per worker; for a new one, the one that has been idle longest is closed."""
     threads: int = 2
-    """Threads for the model, for each worker."""
+    """Threads for the model, per worker."""
     access_log: AccessLog = "route"
     """route: without ids; path: with them; off."""
     limits: Limits = Limits()

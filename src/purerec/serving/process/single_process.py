@@ -1,4 +1,4 @@
-"""A service in one process, which takes snapshots of the folder itself."""
+"""A service in a single process, which takes snapshots of the folder itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def serve_alone(
 
     def on_hangup() -> None:
         if has_terminal and not os.isatty(2):
-            server.stop()  # the window was closed: nothing else would end the service
+            server.stop()  # the terminal was closed: nothing else would stop the service
         else:
             reloader.start()
 
@@ -42,7 +42,7 @@ def serve_alone(
 
 
 class Reloader:
-    """Swaps the model for what is in the folder now, one swap at a time."""
+    """Swaps in the current content of the folder, one swap at a time."""
 
     def __init__(self, folder: str, service: Service) -> None:
         self._folder, self._service = folder, service
@@ -73,10 +73,10 @@ class Reloader:
             return reload_answer(before.version, after.version)
 
     def start(self) -> None:
-        """Reload without anybody waiting for it."""
+        """Reload in the background."""
 
         async def quietly() -> None:
-            with contextlib.suppress(Problem):  # the log has it
+            with contextlib.suppress(Problem):  # it is in the log
                 await self.reload()
 
         task = asyncio.get_running_loop().create_task(quietly())

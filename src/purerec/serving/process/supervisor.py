@@ -1,8 +1,8 @@
-"""Several workers: started, given the model, swapped together, replaced when they die, drained at the end.
+"""Several workers: started, given the model, swapped together, replaced when they die, and drained at the end.
 
 The supervisor answers no requests. It checks a folder once and hands the tensors over as an open file, so that all
-workers map the same memory. A swap has two steps: every worker prepares the new model, and only when all of them can
-use it do they turn to it.
+workers map the same memory. A swap has two steps: every worker prepares the new model, and they switch only when all
+of them can use it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _PATIENCE_S = 120.0
 """How long a worker may take to load a model."""
 _LONGEST_PAUSE_S = 30.0
 _SHORT_LIFE_S = 60.0
-"""A worker that ends sooner than this may well end again: the next one has to wait, longer each time."""
+"""A worker that ends sooner than this may well do so again: its replacement is delayed, longer each time."""
 
 
 class WorkerLost(Exception):
-    """A worker ended while something was expected of it."""
+    """A worker ended while an answer was expected from it."""
 
 
 @dataclass(eq=False)
@@ -115,7 +115,7 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         try:
-            # Workers take a while to import what they need: in the meantime the folder is read.
+            # Workers take a while to import what they need: read the folder in the meantime.
             reading = loop.run_in_executor(None, snapshot_model, self._folder)
             members = [await self._start(number) for number in range(self._workers)]
             self._snapshot = await reading
@@ -188,7 +188,7 @@ class Supervisor:
             raise StoreError(error)
 
     async def _watch(self, member: Member) -> None:
-        """Replace a worker that ends without having been told to."""
+        """Replace a worker that ends unexpectedly."""
         code = await member.process.wait()
         member.lost()
         member.channel.close()
@@ -201,7 +201,7 @@ class Supervisor:
         in_a_row = self._short_lives[member.number] + 1 if lived < _SHORT_LIFE_S else 0
         self._short_lives[member.number] = in_a_row
         await asyncio.sleep(_pause(in_a_row))
-        async with self._lock:  # not amid a swap: it would miss the new model
+        async with self._lock:  # not during a swap: it would miss the new model
             if not self._stopping.is_set():
                 await self._replace(member.number)
 
@@ -275,18 +275,18 @@ class Supervisor:
 
     def _on_hangup(self) -> None:
         if self._has_terminal and not os.isatty(2):
-            self._stopping.set()  # the window was closed
+            self._stopping.set()  # the terminal was closed
         elif self._snapshot is not None:
             self._begin(self._reload_quietly())
 
     async def _reload_quietly(self) -> None:
-        with contextlib.suppress(Exception):  # the log has it
+        with contextlib.suppress(Exception):  # it is in the log
             await self._reload()
 
     # ------------------------------------------------------------------ the end
 
     async def _drain(self) -> None:
-        self._listener.close()  # or connections would still be accepted, and never answered
+        self._listener.close()  # otherwise connections would still be accepted and never answered
         members = list(self._members.values())
         for member in members:
             _signal(member.process, signal.SIGTERM)
@@ -305,7 +305,7 @@ class Supervisor:
 
 
 def _pause(short_lives: int) -> float:
-    """Seconds before a worker is replaced: none after an accident, more and more if they keep dying."""
+    """Seconds before a worker is replaced: none the first time, more and more if they keep dying."""
     return 0.0 if short_lives <= 1 else min(_LONGEST_PAUSE_S, 0.25 * 2.0 ** (short_lives - 1))
 
 

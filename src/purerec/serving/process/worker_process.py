@@ -1,6 +1,6 @@
-"""A worker under a supervisor, which sends it checked snapshots and says when all workers swap to one.
+"""A worker under a supervisor, which sends it checked snapshots and tells all workers when to swap.
 
-Started as `python -m` with descriptors that it inherits; nothing secret is on its command line.
+Started with `python -m` and inherited descriptors; its command line contains no secrets.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, listener: socket.socket) -> None:
-        """Load, answer until told to stop, or until the supervisor is gone."""
+        """Load, then serve until told to stop or until the supervisor is gone."""
         while self._service.holder.current is None:
             found = next(self._messages, None)
             if found is None:
@@ -55,7 +55,7 @@ class Worker:
             try:
                 for message, file in self._messages:
                     self._handle(message, file)
-            finally:  # the supervisor is gone, or cannot be understood: it starts another
+            finally:  # the supervisor is gone, or its message is invalid: it starts another worker
                 assert self._loop is not None
                 self._loop.call_soon_threadsafe(server.stop)
 
@@ -67,7 +67,7 @@ class Worker:
         run(server, listener, self.log, start)
 
     def _handle(self, message: Message, file: int | None) -> None:
-        """A word of the supervisor. Not in the event loop: preparing a model takes its time."""
+        """Handle a message from the supervisor. Not in the event loop: preparing a model takes time."""
         if message["op"] == "prepare":
             assert file is not None
             snapshot, why = Snapshot(message["manifest"], file), None
@@ -88,7 +88,7 @@ class Worker:
             self._loop.call_soon_threadsafe(self._reloaded, message)
 
     async def _reload(self) -> dict[str, Any]:
-        """Have the supervisor do it for all."""
+        """Have the supervisor reload for all workers."""
         number = next(self._numbers)
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._asked[number] = future

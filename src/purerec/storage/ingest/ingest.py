@@ -1,8 +1,8 @@
 """`purerec ingest`: from files of any size to a data set in parts.
 
 First every file is read piece by piece, and each piece is checked and spilled to disk (`spilling`). Then the
-vocabularies and the rows are put together, part by part (`merging`). Pieces that are finished stay if the work is
-interrupted, and `resume` goes on after them.
+vocabularies and the rows are merged, part by part (`merging`). Finished pieces are kept if the work is interrupted,
+and `resume` continues after them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from purerec.storage.paths import AnyPath, beside, status
 from purerec.storage.temporary import temporary_folder
 
 _UNFINISHED = "unfinished data set"
-"""The kind of folder that the pieces are in"""
+"""The kind of folder that holds the pieces"""
 _TEXT = (".csv", ".tsv", ".txt", ".dat", ".inter", ".rating", ".parquet", ".pq")
 _FEWEST_PARTS, _MOST_PARTS = 16, 4096
 _PART_ROWS = 4_000_000
@@ -37,7 +37,7 @@ _FEWEST_MB = 64
 
 Stage = Literal["reading", "writing"]
 IngestProgress = Callable[[Stage, int, int], None]
-"""Called with the stage, what of it is done and what there is, as far as is known"""
+"""Called with the stage, the amount done and the total, if known"""
 
 
 def ingest(
@@ -58,8 +58,8 @@ def ingest(
     """Turn CSV or Parquet files of any size into a data set that `read` and several workers can read.
 
     `files` are paths or URLs, or folders of such files; `out` is a folder or a URL. Columns are named or found as in
-    `read`. `partitions` is how many parts the users are spread over, the most workers that can share the work; None:
-    16, more for large files. `memory_mb` is roughly what it may take.
+    `read`. `partitions` is the number of parts that the users are spread over, and so the most workers that can share
+    the work; None: 16, more for large files. `memory_mb` is a rough limit on memory.
     """
     places = _places([files] if isinstance(files, str | os.PathLike) else list(files))
     _check_options(partitions, memory_mb)
@@ -71,7 +71,7 @@ def ingest(
     if is_url(os.fspath(out)):
         return _remote(work, Place(os.fspath(out)), name)
     target = Path(out)
-    check_target(target, kind=DATASET)  # before the work, not after
+    check_target(target, kind=DATASET)  # before any work is done
     with locked(target):
         folder = beside(target, ".ingest")
         pieces = work.spilled(folder, resume=resume)
@@ -107,13 +107,13 @@ class _Work:
             self._begin(folder)
         try:
             self._go_on(pieces, folder)
-        except DataError:  # once the files are corrected, these pieces are useless
+        except DataError:  # these pieces are useless once the files are corrected
             discard(folder)
             raise
         return pieces
 
     def _go_on(self, pieces: list[Piece], folder: Path) -> None:
-        """Read what follows the pieces that there are."""
+        """Read what comes after the existing pieces."""
         last = pieces[-1] if pieces else None
         first_file, start = (0, Position()) if last is None else (last.facts["file"], last.end)
         for number, place in enumerate(self.places):
@@ -161,7 +161,7 @@ class _Work:
 
 
 def _remote(work: _Work, target: Place, name: str) -> Dataset:
-    """Make it on this machine, and copy it: the manifest last, which makes it a data set."""
+    """Build it on this machine and copy it, with the manifest last, which makes it a data set."""
     with _scratch() as scratch:
         pieces = work.spilled(scratch / "pieces", resume=False)
         new = scratch / "new"
@@ -197,7 +197,7 @@ def _places(given: list[AnyPath]) -> list[Place]:
 
 
 def _name(places: list[Place]) -> str:
-    """As a file is called without its suffix; of several, as the first is."""
+    """The name of the (first) file without its suffix."""
     return places[0].name.removesuffix(".gz").rsplit(".", 1)[0] or places[0].name
 
 
@@ -216,7 +216,7 @@ def _check_options(partitions: int | None, memory_mb: float) -> None:
 
 
 def _check_alike(first: list[Piece], piece: Piece, places: list[Place]) -> None:
-    """All files have ratings and times, or none."""
+    """Either all files have ratings and times, or none has."""
     for one in first:
         for name in ("rating", "timestamp"):
             has, had = (name in found.facts["columns"] for found in (piece, one))

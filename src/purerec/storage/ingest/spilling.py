@@ -1,4 +1,4 @@
-"""One piece of a file on disk: its rows and ids, sorted by the part that they belong to.
+"""One piece of a file on disk: its rows and ids, sorted by part.
 
 Ids are kept once per piece, and rows refer to them by number, so that the rows are never sorted or joined by text.
 """
@@ -52,12 +52,12 @@ class Piece:
         return int(self.facts["starts"][side][-1])
 
     def span(self, what: str, part: int) -> slice:
-        """Where the rows or ids of a part are."""
+        """The position of a part's rows or ids."""
         start, end = self.facts["starts"][what][part : part + 2]
         return slice(start, end)
 
     def ids(self, side: IdKind, part: int) -> pl.DataFrame:
-        """The ids of a part (of items, with their titles if there are any), as text or numbers."""
+        """The ids of a part as text or numbers (for items, with their titles if there are any)."""
         return self._table(side, part)
 
     def part(self, part: int) -> pl.DataFrame:
@@ -76,14 +76,14 @@ def read_piece(folder: Path) -> Piece:
 
 
 def spill(data: Interactions, folder: Path, n_parts: int, **facts: Any) -> Piece:
-    """Write a piece; it is there whole or not at all."""
+    """Write a piece, as a whole or not at all."""
     users, user_part, user_number, user_starts = _by_part(data.users, n_parts)
     items, _, item_number, item_starts = _by_part(data.items, n_parts)
     if data.item_labels is not None:
         items = items.with_columns(label=data.item_labels.gather(np.argsort(item_number)))
     user_idx = user_number[data.user_idx]
     part = user_part[data.user_idx]
-    order = np.argsort(part, kind="stable")  # by counting, as there are few of them
+    order = np.argsort(part, kind="stable")  # a counting sort, as there are few parts
     columns: dict[str, Any] = {"user": user_idx[order], "item": item_number[data.item_idx][order]}
     if data.rating is not None:
         columns["rating"] = data.rating[order]
@@ -108,7 +108,7 @@ def spill(data: Interactions, folder: Path, n_parts: int, **facts: Any) -> Piece
 
 
 def _by_part(vocabulary: Vocabulary, n_parts: int) -> tuple[pl.DataFrame, PartNumbers, I32, I64]:
-    """The ids by part; of each as it was its part and its new number; and where each part starts."""
+    """The ids by part; the part and new number of each original id; and where each part starts."""
     part = parts_of(vocabulary.ids, n_parts).astype(np.uint16)
     order = np.argsort(part, kind="stable")
     number = np.empty(len(order), dtype=np.int32)
@@ -121,7 +121,7 @@ def _starts(part: PartNumbers, n_parts: int) -> I64:
 
 
 def _packed(table: pl.DataFrame, starts: I64) -> tuple[bytes, list[int]]:
-    """The parts of a table one after the other, each a table of its own, and where each begins."""
+    """The parts of a table, concatenated as separate tables, and where each begins."""
     buffer, places = io.BytesIO(), [0]
     for start, end in pairwise(starts.tolist()):
         own = io.BytesIO()
