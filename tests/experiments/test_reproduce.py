@@ -34,7 +34,7 @@ def test_an_experiment_with_a_failed_model_is_not_written(tmp_path, monkeypatch)
     make = Plan.make
     monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
     monkeypatch.setattr(Plan, "make", lambda self: make(self) if self.name == "itempop" else Broken())
-    with pytest.raises(PurerecError, match=r"one is not complete .broken: internal error.*the same command goes on"):
+    with pytest.raises(PurerecError, match=r"one is not complete .broken: internal error.*same command continues"):
         list(reproduce.reproduce(["one"]))
 
 

@@ -72,9 +72,9 @@ def compare(
 ) -> None:
     """Several models on the same split: means over seeds, paired tests, and which one to use.
 
-    Results are stored: the same command goes on after an interruption, another model is added without running the
-    others again, and a second process with the same command shares the work. --set goes to those models that have
-    such a setting.
+    Results are stored: the same command continues after an interruption, another model is added without rerunning the
+    others, and a second process with the same command shares the work. --set applies to those models that have such a
+    setting.
 
     Examples:
       purerec compare clicks.csv
@@ -121,7 +121,7 @@ def compare(
                 warn=console.warn,
             )
     except KeyboardInterrupt:
-        raise console.Interrupted("interrupted; finished results are stored: the same command goes on") from None
+        raise console.Interrupted("interrupted; finished results are stored: the same command continues") from None
     if plot is not None:
         found.plot().save(plot)
     if json:

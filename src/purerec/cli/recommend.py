@@ -37,7 +37,7 @@ class Shaping:
     ] = None
     at_most: Annotated[
         list[str] | None,
-        _rule("--at-most", "So many items of one value, such as genre=3; may be repeated.", "COLUMN=N"),
+        _rule("--at-most", "At most N items with the same value, such as genre=3; may be repeated.", "COLUMN=N"),
     ] = None
     diversity: Annotated[float, _rule("--diversity", "How much items lose by being alike, from 0 to 1.")] = 0.0
     popularity_discount: Annotated[

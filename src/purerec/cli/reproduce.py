@@ -23,8 +23,8 @@ def reproduce(
 ) -> None:
     """Run the experiments behind tables and figures, and write their results files.
 
-    What is finished is stored, so that the same command goes on after an interruption, and a second process with the
-    same command shares the work.
+    Finished results are stored, so that the same command continues after an interruption, and a second process with
+    the same command shares the work.
 
     Examples:
       purerec reproduce table2

@@ -69,7 +69,7 @@ def tune(
     json: JsonOpt = None,
     reading: Reading = Reading(),
 ) -> None:
-    """Search for the settings of a model, on validation folds of the train part; the test part is not looked at.
+    """Search for the settings of a model, on validation folds of the train part; the test part is never used.
 
     With --train and --test files, folds are made of the train file and, if there is one, the --valid file.
 

@@ -156,11 +156,11 @@ def start_workers(n: int) -> int:
             rank, failure = error.get_first_failure()
             died = f"signal {-failure.exitcode}" if failure.exitcode < 0 else f"exit code {failure.exitcode}"
             raise WorkerError(
-                f"worker {rank} of {n} ended with {died}, after {RESTARTS} new starts; free memory or use fewer "
+                f"worker {rank} of {n} ended with {died}, after {RESTARTS} restarts; free memory or use fewer "
                 "workers, and run the command again with --resume"
             ) from None
         except SignalException as stop:  # `timeout`, or a machine shutting down: the workers have been stopped
-            console.fail(f"stopped by {stop.sigval.name}; --resume goes on from the last checkpoint, if there is one")
+            console.fail(f"stopped by {stop.sigval.name}; --resume continues from the last checkpoint, if any")
             return 128 + stop.sigval
         with suppress(OSError, ValueError):
             return int(place.read_text())

@@ -1,4 +1,4 @@
-"""CFGAN's two networks in torch: one makes purchase vectors, the other judges them. Formulas: `models.cfgan`."""
+"""CFGAN's two networks in torch: one generates purchase vectors, the other judges them. Formulas: `models.cfgan`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from purerec.engines.row_adam import RowAdam, TensorTables
 
 @dataclass(frozen=True)
 class CFGANSettings:
-    """What the engine has to know; `models.cfgan` says what each means."""
+    """The settings of the engine; `models.cfgan` explains them."""
 
     hidden: int
     discriminator_hidden: int
     zero_reconstruction: float
     """Share of unobserved entries in the reconstruction; 0: none."""
     partial_masking: float
-    """Share of unobserved entries that the discriminator gets to see; 0: none."""
+    """Share of unobserved entries shown to the discriminator; 0: none."""
     zero_weight: float
     sampled_columns: int
     batch_size: int
@@ -51,7 +51,7 @@ class Vectors(NamedTuple):
     """None: all"""
     entries: Tensor
     begins: Tensor
-    """What is 1 in each row, one row after another, and where each row begins"""
+    """The entries that are 1, row by row, and where each row begins"""
     bought: Tensor
     """(rows, columns) the same as 0 and 1"""
     pull: Tensor
@@ -66,14 +66,14 @@ class CFGANEngine:
     def __init__(self, matrix: scipy.sparse.csr_array, settings: CFGANSettings, rng: np.random.Generator) -> None:
         self.matrix, self.settings = matrix, settings
         self._filled = np.flatnonzero(np.diff(matrix.indptr))
-        """Rows without a single entry teach nothing."""
+        """Rows without entries are left out: nothing can be learned from them."""
         n, s = matrix.shape[1], settings
         draws = torch.Generator().manual_seed(int(rng.integers(2**63)))
 
         def uniform(*shape: int, inputs: int) -> Tensor:
             return torch.empty(shape).uniform_(-(inputs**-0.5), inputs**-0.5, generator=draws)
 
-        # Half of everything bought is a bad start: the pull to zero then drags the positives along. Start at how
+        # Starting with everything half bought is bad: the pull to zero then drags the positives along. Start at how
         # often each column is filled.
         share = (np.bincount(matrix.indices, minlength=n) + 0.5) / (matrix.shape[0] + 1.0)
         generating = {
@@ -97,7 +97,7 @@ class CFGANEngine:
     # ------------------------------------------------------------------ training
 
     def epoch(self, rng: np.random.Generator, rate_factor: float = 1.0) -> tuple[float, float]:
-        """One epoch with these draws; the mean losses of the discriminator and of the generator."""
+        """One epoch with these draws; returns the mean losses of the discriminator and of the generator."""
         s = self.settings
         draws = torch.Generator().manual_seed(int(rng.integers(2**63)))
         players = (
@@ -136,7 +136,7 @@ class CFGANEngine:
         free = 1 - bought
 
         def drawn(share: float) -> tuple[Tensor, Tensor]:
-            """Which unobserved entries are chosen, if each column is as many as it stands for; and those many."""
+            """Which unobserved entries are chosen, each column counted as often as it stands for; and how many."""
             wanted = share * stands_for
             chance = wanted.clamp(max=1)
             if share == 0:
@@ -154,7 +154,7 @@ class CFGANEngine:
         return hidden @ g["out_weight"].T + g["out_bias"]
 
     def judge(self, d: TensorTables, vector: Tensor, vectors: Vectors) -> Tensor:
-        """d(vector | the row's own purchases), before the sigmoid; `vector` as it comes into the first layer."""
+        """d(vector | the row's own purchases), before the sigmoid; `vector` is the input to the first layer."""
         hidden = torch.tanh(vector + _sums(vectors, d["bought_weight"]) + d["bias"])
         return hidden @ d["last_weight"] + d["last_bias"]
 
@@ -188,5 +188,5 @@ class CFGANEngine:
 
 
 def _sums(vectors: Vectors, weight: Tensor) -> Tensor:
-    """(rows, width) for each row the sum of the weights of what is 1."""
+    """(rows, width) for each row, the sum of the weights of its entries."""
     return embedding_bag(vectors.entries, weight, vectors.begins, mode="sum")

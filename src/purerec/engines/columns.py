@@ -1,8 +1,8 @@
-"""Which columns of a wide matrix a step looks at: those of its own rows, and a sample of the others.
+"""Which columns of a wide matrix a step uses: those of its own rows, and a sample of the others.
 
-A network with an output for each of n columns costs n for each row, however short the row is. The columns that some
-row of the step has are all kept; of the others a few stand for all, each for several. Sums over all columns are then
-right on average, and a step costs no more, however wide the matrix.
+A network with an output for each of n columns costs n per row, however short the row is. All columns that occur in a
+row of the step are kept; a few of the others stand for all of them, each for several. Sums over all columns are then
+unbiased, and the cost of a step does not grow with the width of the matrix.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from purerec.types import F32, I64
 
 
 class Columns(NamedTuple):
-    """The columns of one step, and the rows of the step as they stand on them."""
+    """The columns of one step, and its rows on these columns."""
 
     chosen: I64 | None
-    """Their indices in rising order; None: all columns"""
+    """Their indices in ascending order; None: all columns"""
     stands_for: F32
-    """How many columns each is there for"""
+    """How many columns each stands for"""
     begins: I64
     places: I64
     """The entries of row r are at places[begins[r] : begins[r + 1]], as positions in `chosen`"""
 
 
 def choose_columns(rows: scipy.sparse.csr_array, most: int, rng: np.random.Generator) -> Columns:
-    """The columns of these rows, and `most` others at most."""
+    """The columns of these rows, and at most `most` others."""
     n = rows.shape[1]
     begins, entries = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
     is_chosen = np.zeros(n, dtype=np.bool_)

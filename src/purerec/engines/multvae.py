@@ -25,7 +25,7 @@ from purerec.engines.row_adam import RowAdam, TensorTables
 
 @dataclass(frozen=True)
 class MultVAESettings:
-    """What the engine has to know; `models.multvae` says what each means."""
+    """The settings of the engine; `models.multvae` explains them."""
 
     hidden: int
     latent: int
@@ -42,13 +42,13 @@ class People(NamedTuple):
     """None: all items"""
     items: Tensor
     begins: Tensor
-    """What each person has, one after another, and where each begins"""
+    """The items of each person, one person after another, and where each begins"""
     weights: Tensor
     """1 / |x_u| for each of these"""
     bought: Tensor
     """(people, columns) the rows themselves, 0 or 1"""
     stands_for: Tensor
-    """(columns,) how many items each is there for"""
+    """(columns,) how many items each stands for"""
 
 
 class MultVAEEngine:
@@ -57,7 +57,7 @@ class MultVAEEngine:
     def __init__(self, matrix: scipy.sparse.csr_array, settings: MultVAESettings, rng: np.random.Generator) -> None:
         self.matrix, self.settings = matrix, settings
         self._filled = np.flatnonzero(np.diff(matrix.indptr))
-        """People without a single item teach nothing."""
+        """People without items are left out: nothing can be learned from them."""
         n, s = matrix.shape[1], settings
         shapes = {
             "in_weight": (n, s.hidden),
@@ -74,7 +74,7 @@ class MultVAEEngine:
         for name, weight in weights.items():
             if name.endswith("_weight"):
                 nn.init.xavier_normal_(weight, generator=draws)
-        # Popularity needs not be learned.
+        # Popularity need not be learned.
         share = (np.bincount(matrix.indices, minlength=n) + 0.5) / (matrix.shape[0] + 1.0)
         weights["out_bias"].copy_(torch.from_numpy(np.log(share)))
         self.network = RowAdam(weights, ("in_weight", "out_weight", "out_bias"), regularization=s.regularization)
@@ -82,13 +82,13 @@ class MultVAEEngine:
     # ------------------------------------------------------------------ training
 
     def epoch(self, rng: np.random.Generator, *, learning_rate: float, beta: float) -> float:
-        """One epoch with these draws; the mean loss."""
+        """One epoch with these draws; returns the mean loss."""
         s = self.settings
         order = rng.permutation(self._filled)
         size = min(s.batch_size, max(1, len(order) // 5))
         losses = []
         with one_thread(), torch.random.fork_rng([]):
-            torch.manual_seed(int(rng.integers(2**63)))  # which dropout and the noise below draw from
+            torch.manual_seed(int(rng.integers(2**63)))  # used by dropout and the noise below
             for first in range(0, len(order), size):
                 people = self.people(choose_columns(self.matrix[order[first : first + size]], s.sampled_columns, rng))
                 noise = torch.randn(len(people.begins), s.latent)
@@ -114,10 +114,10 @@ class MultVAEEngine:
         )
 
     def loss(self, w: TensorTables, people: People, noise: Tensor, beta: float) -> Tensor:
-        """The negative bound of the likelihood, a mean over people, with the code at `noise` standard deviations."""
+        """The negative likelihood bound, averaged over people, with the code at `noise` standard deviations."""
         mean, log_variance = self.code(w, people)
         logits = self.logits(w, mean + noise * (0.5 * log_variance).exp())
-        # An item that stands for several adds as much to the sum under the softmax as they would.
+        # An item that stands for several adds as much to the denominator of the softmax as they would.
         fit = -(people.bought * log_softmax(logits + people.stands_for.log(), 1)).sum(1)
         divergence = 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum(1)
         loss: Tensor = (fit + beta * divergence).mean()

@@ -1,4 +1,4 @@
-"""Adam on tensors of which a step may move some rows only; a run can be stopped and resumed."""
+"""Adam on tensors of which a step may update only some rows; a run can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class RowAdam:
-    """Rows that a step does not touch stay as they are, moments included, as `torch.optim.SparseAdam` has it."""
+    """Rows that a step does not touch stay as they are, moments included, as in `torch.optim.SparseAdam`."""
 
     def __init__(self, weights: TensorTables, wide: Collection[str], *, regularization: float) -> None:
-        """`wide`: the names of those with a row for each column of the data."""
+        """`wide`: the names of weights with a row for each column of the data."""
         self.weights, self._wide, self._regularization = weights, frozenset(wide), regularization
         self._moments = {m: {name: torch.zeros_like(w) for name, w in weights.items()} for m in _MOMENTS}
         self._steps = torch.zeros(())
@@ -30,7 +30,7 @@ class RowAdam:
         return {name: self._rows(name, w, columns).detach().requires_grad_() for name, w in self.weights.items()}
 
     def step(self, loss: Tensor, taken: TensorTables, columns: Tensor | None, learning_rate: float) -> float:
-        """Move what was taken down the slope of `loss`, and put it back; what the loss was."""
+        """Take a step down the gradient of `loss`, and put the weights back; returns the loss."""
         slopes = torch.autograd.grad(loss, list(taken.values()))
         moved = {name: w.detach() for name, w in taken.items()}
         moments = {
@@ -42,7 +42,7 @@ class RowAdam:
             list(moments["exp_avg"].values()),
             list(moments["exp_avg_sq"].values()),
             [],
-            [self._steps.clone() for _ in moved],  # it counts them up
+            [self._steps.clone() for _ in moved],  # Adam increments them
             fused=True,
             amsgrad=False,
             beta1=0.9,
@@ -62,7 +62,7 @@ class RowAdam:
     def _rows(self, name: str, whole: Tensor, columns: Tensor | None) -> Tensor:
         return whole.index_select(0, columns) if columns is not None and name in self._wide else whole
 
-    # ------------------------------------------------------------------ stopping and going on
+    # ------------------------------------------------------------------ stopping and resuming
 
     def state(self) -> dict[str, Array]:
         """NAME, NAME.exp_avg and NAME.exp_avg_sq of each weight, and the number of steps, as copies."""

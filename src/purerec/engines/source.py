@@ -1,4 +1,4 @@
-"""Where an engine gets its positives from: all of them, or the share of one worker.
+"""Where an engine gets its positives from: all of them, or one worker's share.
 
 An engine never asks for more than its source has, so that a worker with some of the users, or with a block of the
 items, runs the same engine as a process that has everything.

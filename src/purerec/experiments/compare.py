@@ -24,9 +24,9 @@ from purerec.training.times import seconds_of
 from purerec.tuning.settings_file import check_searched, chosen_file, settings_from
 
 QUICK = ("itemknn", "ials", "gmf", "ease", "pure")
-"""Models worth trying first: the best of the fast ones, each of a different kind"""
+"""Models worth trying first: the best of the quick ones, each of a different kind"""
 _SEEDS = {100_000: 5, 300_000: 3}
-"""Seeds for up to this many positives; one beyond that: the fast models then take about a minute on two cores."""
+"""Seeds for up to this many positives; one beyond that: the quick models then take about a minute on two cores."""
 
 
 def compare(
@@ -52,7 +52,7 @@ def compare(
 ) -> Comparison:
     """Fit and evaluate several models on one split with seeds 0, 1, ..., and test them against a baseline.
 
-    models          names, or 'all'; by default the fast ones; your own model as a class or by name
+    models          names, or 'all'; by default the quick ones; your own model as a class or by name
     seeds           by default 5 for up to 100,000 positives, 3 for up to 300,000, else 1
     against         the model that the others are tested against: by default pure, or else the first
     metrics         what to report: a list, or 'Recall@20,NDCG@20'; by default the data set's own

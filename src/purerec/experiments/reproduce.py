@@ -120,7 +120,7 @@ def reproduce(
             found = _run(spec, tell, store, watch)
         yield name, head | {"provenance": _made(panels[name], work)} | found
     if broken:
-        raise PurerecError("; ".join(broken) + "; finished cells are kept: the same command goes on from there")
+        raise PurerecError("; ".join(broken) + "; finished cells are kept: the same command continues from there")
 
 
 def panels_in(found: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ def test_other_versions_are_refused_and_the_worker_is_named():
 
 def test_a_lost_worker_is_told_in_one_line():
     with (
-        pytest.raises(WorkerError, match=r"another worker was lost \(Connection closed\); the fit goes on") as told,
+        pytest.raises(WorkerError, match=r"another worker was lost \(Connection closed\); the fit continues") as told,
         _losses(),
     ):
         raise RuntimeError("Connection closed\nby peer")

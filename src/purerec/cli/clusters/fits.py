@@ -64,7 +64,7 @@ def _fitted(n: int, out: Path) -> int:
         done = trainer.fit().return_value
     except TrainingFailedError as error:
         raise WorkerError(
-            f"{first_failure(error)}, after {RESTARTS} new starts; free memory or use fewer workers, and run the "
+            f"{first_failure(error)}, after {RESTARTS} restarts; free memory or use fewer workers, and run the "
             "command again with --resume"
         ) from None
     finally:

@@ -12,7 +12,7 @@ from purerec.engines.closed_form.gram import Weighting
 from purerec.types import F32
 
 _BLOCK = 1024
-"""Items whose products with all others are in memory twice."""
+"""Items whose products with all others are held in memory twice."""
 _DIRECT = 16_384
 """Items up to which LAPACK inverts the whole matrix. With several threads, the Cholesky factorisation of OpenBLAS
 (0.3.30) ends the process with a segmentation fault on larger ones: seen at 40,981 items, not at 26,000."""
@@ -21,7 +21,7 @@ _PANEL = 2048
 
 
 def needed_bytes(n_items: int, n_regularizations: int = 1) -> int:
-    """At its peak: a matrix for each regularization, and beside them a block of products or two panels."""
+    """Peak memory: a matrix for each regularization, plus a block of products or two panels."""
     panel = min(_PANEL, n_items)
     beside = max(16 * _BLOCK * n_items, 8 * panel * n_items + 16 * panel**2)
     return 4 * n_regularizations * n_items**2 + beside
@@ -32,7 +32,7 @@ def weights_of_all(
 ) -> list[F32 | None]:
     """B = I - P diag(1 / diag(P)), P = (G + regularization I)^-1; None if that is singular in single precision.
 
-    `multiply`: `products`, or somebody who does the same.
+    `multiply`: `products`, or an equivalent function.
     """
     x = positives.to_scipy()
     x.data = (weight.user[positives.users] * weight.item[positives.indices]).astype(np.float32)
@@ -42,7 +42,7 @@ def weights_of_all(
 
 
 def _weights(matrix: F32, regularization: float) -> F32 | None:
-    """B in the place of G"""
+    """B, overwriting G"""
     matrix[np.diag_indices_from(matrix)] += np.float32(regularization)
     if not invert(matrix):
         return None
@@ -52,7 +52,7 @@ def _weights(matrix: F32, regularization: float) -> F32 | None:
 
 
 def products(x: Any) -> F32:
-    """x'x as a dense matrix, in blocks: a sparse one would take more than the dense."""
+    """x'x as a dense matrix, in blocks: a sparse one would take more memory."""
     n = x.shape[1]
     found = np.empty((n, n), dtype=np.float32)
     by_item = x.T.tocsr()
@@ -62,7 +62,7 @@ def products(x: Any) -> F32:
 
 
 def invert(matrix: F32) -> bool:
-    """The inverse of a symmetric positive definite matrix, in its place; whether there is one."""
+    """Invert a symmetric positive definite matrix in place; returns whether there is an inverse."""
     done = _invert_whole(matrix) if len(matrix) <= _DIRECT else _invert_in_panels(matrix)
     for start in range(0, len(matrix), _BLOCK):
         stop = start + _BLOCK
@@ -84,7 +84,7 @@ def _invert_whole(matrix: F32) -> bool:
 
 
 def _invert_in_panels(matrix: F32) -> bool:
-    """The upper half of the inverse, by sweeping a panel of rows k after the other (Gauss-Jordan, symmetric).
+    """The upper half of the inverse, by sweeping one panel of rows k after another (Gauss-Jordan, symmetric).
 
         A[i, j] <- A[i, j] - A[i, k] A[k, k]^-1 A[k, j],   A[i, k] <- A[i, k] A[k, k]^-1,   A[k, k] <- -A[k, k]^-1
 

@@ -1,4 +1,4 @@
-"""Item weights from positives: which form they take, whether there is memory for it, and their scale."""
+"""Item weights from positives: their form, whether there is enough memory, and their scale."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def fit_item_weights(
     """S = D^-1 B D with D = diag(pop^item_power): B is for the weighted positives W, S for those of zeros and ones.
 
     Each column of B has weights from all other items (`neighbors=None`, or as many as there are), or from the
-    `neighbors` items that were liked together with it most. `regularizations` are what is added to the diagonal of
-    W'W, which is made once for all of them; see `mean_diagonal`. `name` is that of the model, for its errors.
-    `multiply` makes W'W where all items have weights.
+    `neighbors` items that were liked together with it most. `regularizations` are added to the diagonal of W'W, which
+    is computed once for all of them; see `mean_diagonal`. `name` is that of the model, for error messages. `multiply`
+    computes W'W where all items have weights.
     """
     weight = Weighting.of(positives, user_power, item_power)
     system = check_memory(
@@ -89,7 +89,7 @@ def _by_row(columns: WeightColumns, values: F32) -> SparseWeights:
 
 
 def _need_memory(needed_bytes: int, n_items: int, most_mb: float, name: str, remedy: str) -> None:
-    """Refused before it starts: a system that runs out of memory ends the process without a word."""
+    """Refuse before starting: a system that runs out of memory kills the process silently."""
     needed, free = needed_bytes / 2**20, memory.available_mb()
     remedy = f"{remedy}, keep fewer items (drop rare ones), or use ials or itemknn"
     if needed > most_mb:

@@ -59,9 +59,9 @@ class Neighborhoods:
         self._sizes = np.minimum(self._lengths.all, neighbors)
 
     def needed_bytes(self, n_regularizations: int = 1) -> int:
-        """At its peak, when columns are solved: the data from both sides, G, the weights, and what threads work with.
+        """Peak memory, while columns are solved: the data from both sides, G, the weights, and the threads' memory.
 
-        Or later, when there is no G any more and the weights are there twice.
+        Or later, when G is gone and there are two copies of the weights.
         """
         n, widest = self._fans.n_items, int(self._sizes.max(initial=0))
         data = 12 * len(self._positives) + 64 * n
@@ -98,7 +98,7 @@ class Neighborhoods:
 
 
 class _Scratch(NamedTuple):
-    """What one thread works with."""
+    """The working memory of one thread."""
 
     row: GramRow
     place: U32

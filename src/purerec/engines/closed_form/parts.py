@@ -1,4 +1,4 @@
-"""Work on ranges of items, in several threads: what a range gives does not depend on who does it."""
+"""Work on ranges of items in several threads; the result of a range does not depend on the thread."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 _PARTS_EACH = 16
-"""Ranges for each thread: their items take different times, and whoever is done takes the next."""
+"""Ranges per thread: they take different times, and a thread that is done takes the next one."""
 
 
 def in_parts(n: int, threads: int, work: Callable[[int, int], None]) -> None:
-    """work(first, last) on ranges that make up 0 to n; it should be a kernel, which lets others run."""
+    """work(first, last) on ranges that make up 0 to n; it should be a kernel, which releases the GIL."""
     step = max(64, -(-n // (_PARTS_EACH * threads)))
     parts = [(first, min(first + step, n)) for first in range(0, n, step)]
     if threads == 1 or len(parts) < 2:
@@ -22,4 +22,4 @@ def in_parts(n: int, threads: int, work: Callable[[int, int], None]) -> None:
         for _ in pool.map(work, *zip(*parts, strict=True)):
             pass
     finally:
-        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, what has not begun is not wanted
+        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, do not start the rest

@@ -1,4 +1,4 @@
-"""Weights between items, S: the score of item i for somebody with the items J is the sum of S[j, i] over j in J."""
+"""Weights between items, S: the score of item i for a person with the items J is the sum of S[j, i] over j in J."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ItemWeights(ABC):
     """All of them (`DenseWeights`), or those that are not zero (`SparseWeights`)."""
 
     layout: ClassVar[Layout]
-    """What `state` looks like; a model that has other arrays, too, adds them."""
+    """The layout of `state`; a model with further arrays adds them."""
 
     @abstractmethod
     def scores(self, positives: Csr, user_idx: I64) -> F32:
@@ -27,7 +27,7 @@ class ItemWeights(ABC):
 
     @abstractmethod
     def of_history(self, item_idx: I32) -> F32:
-        """(n_items,) scores for somebody with these items"""
+        """(n_items,) scores for a person with these items"""
 
     @abstractmethod
     def shares(self, item_idx: I32, target_idx: I64) -> F32:
@@ -52,7 +52,7 @@ class ItemWeights(ABC):
 
     @staticmethod
     def from_state(state: Mapping[str, Array], n_items: int) -> ItemWeights:
-        """From arrays of the right layout, which may come from a damaged folder; other arrays are left alone."""
+        """From arrays of the right layout, which may come from a damaged folder; other arrays are ignored."""
         if ItemWeights.kind_of(state) is DenseWeights:
             return DenseWeights(state["weights"])
         starts, items, values = (state[name] for name in SparseWeights.layout)

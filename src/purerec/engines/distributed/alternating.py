@@ -1,8 +1,8 @@
 """iALS by several processes: each solves for its own users, then for its own items, with the other side fixed.
 
-The gram matrix of the fixed side is the sum of those of the processes' rows. The systems are the same as in one
-process, so that the solutions are, too, up to the rounding of that sum. The fixed side goes to all processes before
-each half-step, and what they have solved comes back to the first.
+The Gram matrix of the fixed side is the sum of those of the processes' rows. The systems are the same as in one
+process, and so are the solutions, up to the rounding of that sum. The fixed side is sent to all processes before each
+half-step, and their solutions are sent back to the first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from purerec.engines.ials import AlternationSide
 from purerec.types import F32, F64
 
 _TAGS = {"user": 0, "item": 8}
-"""Of the arrays of each side"""
+"""Names of the arrays of each side"""
 _OTHER = {"user": "item", "item": "user"}
 
 
@@ -37,7 +37,7 @@ class LocalSolver:
 
 
 def solver(sides: dict[str, AlternationSide]) -> Solver:
-    """The processes that fits are shared with, or this one alone."""
+    """A solver shared with the current group of processes, or for this one alone."""
     group = current()
     return LocalSolver(sides) if group is None else lead(group, sides)
 
@@ -49,7 +49,7 @@ class SharedSolver:
         self._group, self._sides, self._cuts = group, sides, cuts
 
     def solve(self, side: str, fixed: F32, out: F32, alpha: float, dim: int) -> None:
-        """In the first process, which has both sides whole."""
+        """In the first process, which has both sides in full."""
         self._group.tell({"do": "half", "side": side, "alpha": alpha, "dim": dim, "width": fixed.shape[1]})
         own = self._solved(side, fixed, alpha, dim)
         first, last = self._rows(side, 0)
@@ -61,7 +61,7 @@ class SharedSolver:
         self._group.exchange([], into)
 
     def do(self, told: dict[str, Any]) -> None:
-        """In the others."""
+        """In the other processes."""
         side, width = told["side"], told["width"]
         fixed = np.zeros((self._cuts[_OTHER[side]][-1], width), np.float32)
         own = self._solved(side, fixed, told["alpha"], told["dim"])
@@ -112,7 +112,7 @@ def follow(group: Group, told: dict[str, Any]) -> SharedSolver:
 
 
 def _cuts(side: AlternationSide, n: int) -> list[int]:
-    """About as many positives for each process."""
+    """Cuts with about the same number of positives for each process."""
     inner = np.searchsorted(side.indptr, np.linspace(0, len(side.indices), n + 1)[1:-1])
     return [0, *np.maximum.accumulate(inner).tolist(), len(side.penalty)]
 

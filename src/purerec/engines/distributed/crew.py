@@ -21,14 +21,14 @@ from purerec.engines.pure.spec import GameSettings
 from purerec.types import F32, F64, I32, I64
 
 _TAGS = 8
-"""Arrays that may be under way for one shard or block at a time"""
+"""Arrays that may be in transit for one shard or block at a time"""
 USER, USER_BIAS, ITEM, ITEM_BIAS = range(4)
 Rows = dict[int, Arrays]
 """Which of the four above, and its memory"""
 
 
 class Crew:
-    """What one process does of a fit."""
+    """One process's part of a fit."""
 
     def __init__(self, group: Group, whole: Whole, shards: list[Shard], shard_of: I64 | None = None) -> None:
         """`shard_of`: of each user, in the first process."""
@@ -41,7 +41,7 @@ class Crew:
     # ------------------------------------------------------------------ training
 
     def discriminator(self, *, learning_rate: float, use_fakes: bool, epoch: int) -> F64:
-        """One epoch; (N_SUMS,) sums over all shards and blocks, added in an order that no worker changes."""
+        """One epoch; returns (N_SUMS,) sums over all shards and blocks, added in an order that no worker changes."""
         n = self.schedule.n_shards
         sums = np.zeros((n, n, N_SUMS))
         for turn in range(n):
@@ -57,7 +57,7 @@ class Crew:
         return total
 
     def generators(self, *, learning_rate: float, steps: int, steps_before: int, epoch: int) -> F64:
-        """Steps of the one pair of generators, by another shard in each round; then all shards have them."""
+        """Steps of the single pair of generators, in a different shard each round; then all shards get them."""
         number = epoch % self.schedule.n_shards
         sums = np.zeros(N_SUMS)
         if number in self.shards:
@@ -69,7 +69,7 @@ class Crew:
         return sums
 
     def share_generators(self, number: int) -> None:
-        """All shards get the generators of one."""
+        """Give all shards the generators of one."""
         for side in sorted(self.whole.settings.generators_of):
             own = [shard.memory.sides[side].theta for shard in self.shards.values()]
             theta = self.shards[number].memory.sides[side].theta if number in self.shards else own[0]
@@ -87,7 +87,7 @@ class Crew:
         return total
 
     def _rotate(self, turn: int) -> None:
-        """Every block goes on to the shard before the one that has it."""
+        """Pass every block on to the previous shard."""
         began, schedule, mine = time.perf_counter(), self.schedule, self.group.rank
         out: list[tuple[int, int, Arrays]] = []
         into: list[tuple[int, int, Arrays]] = []
@@ -120,7 +120,7 @@ class Crew:
         return np.flatnonzero(self._shard_of == number)
 
     def rows(self, number: int) -> Rows:
-        """The memory of a shard that is here: of its users, and of the block that it has between epochs."""
+        """The memory of a local shard: its users, and the block that it has between epochs."""
         model, block = self.shards[number].memory.model, self.blocks[number]
         return {USER: model.user, USER_BIAS: model.user_bias, ITEM: block.item, ITEM_BIAS: block.item_bias}
 
@@ -129,7 +129,7 @@ class Crew:
         return self._move(number, sizes, to_first=True)
 
     def deliver(self, number: int, sizes: dict[int, int], given: Rows | None) -> None:
-        """The other way round."""
+        """The inverse."""
         found = self._move(number, sizes, to_first=False, given=given)
         if found is not None and number in self.shards:
             for kind, array in self.rows(number).items():
@@ -155,7 +155,7 @@ class Crew:
         return found
 
     def do(self, told: dict[str, Any]) -> None:
-        """What the first process tells the others to do."""
+        """Do what the first process has told the others to do."""
         if told["do"] not in ("collect", "deliver"):
             getattr(self, told["do"])(**told["with"])
             return
@@ -169,15 +169,15 @@ class Crew:
             self.share_generators(0)
 
     def write_parts(self, folder: str, generation: int) -> dict[str, str]:
-        """The state of all shards, each in a file of its own: their names and checksums."""
+        """Write the state of each shard to a file of its own; returns their names and checksums."""
         return stored.write_parts(self, Path(folder), generation)
 
     def read_parts(self, folder: str, parts: dict[str, str]) -> None:
-        """The other way round."""
+        """The inverse."""
         stored.read_parts(self, Path(folder), parts)
 
     def set_generators(self, thetas: dict[str, F32]) -> None:
-        """In the first process: what all shards get by `share_generators(0)`."""
+        """In the first process: set what all shards get from `share_generators(0)`."""
         for side, theta in thetas.items():
             self.shards[0].memory.sides[side].theta[:] = theta
 

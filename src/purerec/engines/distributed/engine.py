@@ -1,9 +1,9 @@
 """An engine like any other, whose work is shared by the processes of a group.
 
-The first process has it, and with it the model, the data and the checkpoints; the others `serve`. A model and its
-training need not know: `registry.new_engine` makes one of these where there is a group.
+The first process has it, together with the model, the data and the checkpoints; the others `serve`. A model and its
+training need not know: `registry.new_engine` creates one of these where there is a group.
 
-The state is that of the cpu engine, so that a fit can go on with another number of workers, or with none.
+The state is that of the cpu engine, so that a fit can continue with a different number of workers, or with none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIDES = {"user": (USER, USER_BIAS), "item": (ITEM, ITEM_BIAS)}
 
 
 class DistributedEngine:
-    """See `spec.Engine`. `n_shards`: by default one for each worker."""
+    """See `spec.Engine`. `n_shards`: by default one per worker."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DistributedEngine:
             raise ConfigError(f"{group.size} workers cannot share {n} shards; use at least as many shards as workers")
         if min(source.shape) < n:
             raise ConfigError(f"{source.shape[0]} users and {source.shape[1]} items are too few for {n} workers")
-        # One bias of all pairs would have to be everywhere at once; those of users and items do the same.
+        # A global bias would have to be everywhere at once; the biases of users and items replace it.
         self._crew = lead(group, source.positives(), replace(settings, train_bias=False), seed, n)
         self._counters, self._keys = dict.fromkeys(COUNTERS, 0), stream_keys(seed)
         if params:
@@ -64,7 +64,7 @@ class DistributedEngine:
         return stats_of(sums)
 
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
-        """So many generator steps, divided by the number of shards: one shard takes them, in each call another."""
+        """`steps` generator steps over the number of shards: one shard takes them, a different one in each call."""
         before, epoch = self._counters["generator_steps"], self._counters["generator_epochs"]
         n = max(1, steps // self._crew.schedule.n_shards)
         sums = self._all("generators", learning_rate=float(learning_rate), steps=n, steps_before=before, epoch=epoch)
@@ -85,17 +85,17 @@ class DistributedEngine:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """What the first process has spent on computing, and on exchanging blocks (waiting included)."""
+        """The seconds that the first process has spent computing, and exchanging blocks (waiting included)."""
         return dict(self._crew.seconds)
 
     # ------------------------------------------------------------------ parameters
 
     def parameters(self) -> Params:
-        """Copies of all, from wherever they are."""
+        """Copies of all parameters, wherever they are."""
         return self._memory().read(0)
 
     def state(self) -> State:
-        """As the cpu engine's."""
+        """The same as the cpu engine's."""
         return pack_state(self._memory(), self._counters, self._keys)
 
     def restore(self, state: State) -> None:
@@ -116,14 +116,14 @@ class DistributedEngine:
         self._crew.share_generators(0)
 
     def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
-        """Every process writes the rows that it has; what is in none of these files, and their checksums."""
+        """Every process writes its rows; returns what is in none of these files, and their checksums."""
         parts: Digests = self._all("write_parts", folder=str(folder.absolute()), generation=generation)
         whole = pack_state(self._crew.shards[0].memory, self._counters, self._keys)
         return {name: array for name, array in whole.items() if not _is_row(name)}, parts
 
     def restore_parts(self, rest: State, folder: Path, parts: Digests) -> None:
-        """The other way round."""
-        small = Memory(1, 1, self.settings)  # its one user and item are nobody's
+        """The inverse of `write_parts`."""
+        small = Memory(1, 1, self.settings)  # its single user and item are dummies
         nobody = {name: a for name, a in pack_state(small, self._counters, self._keys).items() if _is_row(name)}
         self._counters, self._keys = unpack_state(nobody | rest, small)
         self._all("read_parts", folder=str(folder.absolute()), parts=dict(parts))
@@ -149,7 +149,7 @@ class DistributedEngine:
         return memory
 
     def _all(self, what: str, **arguments: Any) -> Any:
-        """Let all processes do the same."""
+        """Have all processes do the same."""
         self._group.tell({"do": what, "with": arguments})
         return getattr(self._crew, what)(**arguments)
 
@@ -169,7 +169,7 @@ def _sizes(memory: Memory, n_users: int, n_items: int) -> dict[int, int]:
 
 
 def _check(s: GameSettings) -> None:
-    """What cannot be shared without changing what is learned."""
+    """Refuse settings that cannot be shared without changing what is learned."""
     if s.scorer not in ("fm", "mf"):
         raise ConfigError(
             f"several workers cannot share the scorer {s.scorer!r}, which has weights of all pairs",

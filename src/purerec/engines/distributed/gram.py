@@ -1,4 +1,4 @@
-"""How often two items were liked by the same people, summed over processes that have some of the people each."""
+"""How often two items were liked by the same people, summed over processes that each have some of the people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from purerec.types import F32
 
 
 def multiplier() -> Callable[[Any], F32]:
-    """x'x by the processes that fits are shared with, or by this one alone."""
+    """A function for x'x, shared with the current group of processes or in this one alone."""
     group = current()
     return products if group is None else partial(lead_products, group)
 

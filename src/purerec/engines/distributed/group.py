@@ -1,6 +1,6 @@
 """The processes of one fit, connected by torch.distributed (gloo).
 
-They are started by somebody else: torchrun, Ray or Spark. The first of them leads; the others do what it tells them.
+They are started externally, by torchrun, Ray or Spark. The first one leads; the others do what it tells them.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ if TYPE_CHECKING:
     from purerec.engines.distributed.reading import ReadTogether
 
 TIMEOUT_S = 1800.0
-"""How long a process waits for another, if PUREREC_WORKER_TIMEOUT_S does not say"""
+"""How long a process waits for another, unless PUREREC_WORKER_TIMEOUT_S is set"""
 
 OUT_OF_MEMORY = "out of memory; use more workers, a lower dim, or machines with more memory"
 _LONGEST = 500
-"""Bytes of a message"""
+"""Maximum length of a reported problem, in bytes"""
 
 Arrays = npt.NDArray[Any]
 
 
 class Group:
-    """One process without others; what `TorchGroup` does for several."""
+    """A single process; `TorchGroup` does the same for several."""
 
     rank, size = 0, 1
     shards: int | None = None
-    """Shards of a fit; None: as many as there are processes"""
+    """Number of shards of a fit; None: one per process"""
     read: ReadTogether | None = None
     """In the first process: the data set that all have read, if there is one"""
 
     def tell(self, message: dict[str, Any]) -> None:
-        """From the first process to all."""
+        """Send a message from the first process to all."""
 
     def hear(self) -> dict[str, Any]:
-        """What the first process tells; only others are ever asked to hear, and here there are none."""
+        """Receive a message from the first process; only the others ever do, and here there are none."""
         raise NotImplementedError("there is nobody to hear from")
 
     def exchange(self, out: list[tuple[int, int, Arrays]], into: list[tuple[int, int, Arrays]]) -> None:
-        """Send and receive arrays at once: the process it goes to or comes from, a tag, and the array."""
+        """Send and receive arrays concurrently: the other process, a tag, and the array."""
 
     def add_up(self, array: Arrays) -> None:
-        """In place, the sum over all processes."""
+        """Replace an array by its sum over all processes."""
 
     def spread(self, array: Arrays, source: int) -> None:
-        """In place, what this array is in the process `source`."""
+        """Replace an array by that of the process `source`."""
 
     def close(self) -> None:
-        """Say goodbye."""
+        """Leave the group."""
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Around what each process does on its own: an error of one is raised in all of them, and names it."""
+        """For work that each process does on its own: an error in one is raised in all of them, and names it."""
         problem = ""
         try:
             yield
@@ -78,7 +78,7 @@ class Group:
                 raise SharedError(f"worker {rank} on {host}: {what}")
 
     def said(self, line: str, longest: int) -> list[str]:
-        """What each process says; all have to say something at once."""
+        """Collect a line from each process; all have to call this together."""
         table = np.zeros((self.size, longest), np.uint8)
         content = line.encode(errors="replace")[:longest]
         table[self.rank, : len(content)] = np.frombuffer(content, np.uint8)
@@ -135,19 +135,19 @@ class TorchGroup(Group):
 
 @contextmanager
 def _losses() -> Iterator[None]:
-    """What torch raises when another process is gone, or does not answer in time."""
+    """Translate what torch raises when another process is gone or does not respond in time."""
     try:
         yield
     except RuntimeError as error:
         why = (str(error).strip().splitlines() or ["no answer"])[0]
         raise WorkerError(
-            f"another worker was lost ({why[:160]}); the fit goes on from its last checkpoint when the workers are "
-            "started again, or with --resume"
+            f"another worker was lost ({why[:160]}); the fit continues from its last checkpoint when the workers "
+            "are restarted, or with --resume"
         ) from None
 
 
 def connect() -> Group:
-    """The group that this process was started in, by the environment variables of torchrun."""
+    """The group that this process was started in, according to the environment variables of torchrun."""
     try:
         import torch.distributed as dist
         from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined] # public, but not in __all__
@@ -166,7 +166,7 @@ def connect() -> Group:
         store = TCPStore(
             host, port, size, is_master=rank == 0 and not agent_has_store, timeout=timeout, wait_for_workers=False
         )
-        # After a restart the keys of before are still in the store, and would connect nobody.
+        # After a restart, the old keys are still in the store and would not connect anybody.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         named = PrefixStore(f"purerec/{attempt}", store)
         dist.init_process_group("gloo", store=named, rank=rank, world_size=size, timeout=timeout)
@@ -176,7 +176,7 @@ def connect() -> Group:
 
 
 def _check_versions(group: Group) -> None:
-    """All processes must compute the same: an error in each of them that names the odd one."""
+    """All processes must compute the same; otherwise each raises an error that names the odd one."""
     from purerec import __version__
 
     own = f"purerec {__version__}, numpy {np.__version__}, {platform.machine()}"[:120]
@@ -193,13 +193,13 @@ _current: Group | None = None
 
 
 def current() -> Group | None:
-    """The group that fits are shared with, if there is one."""
+    """The group that shares fits, if there is one."""
     return _current
 
 
 @contextmanager
 def sharing_with(group: Group) -> Iterator[None]:
-    """Fits inside of the block are shared with this group."""
+    """Share fits inside the block with this group."""
     global _current
     before, _current = _current, group
     try:

@@ -1,4 +1,4 @@
-"""What all processes but the first do until that ends."""
+"""What all processes but the first do until the first one is done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from purerec.errors import SharedError
 
 
 class Helper(Protocol):
-    """Work that was begun together."""
+    """A task that all processes have started together."""
 
     def do(self, told: dict[str, Any]) -> None: ...
 
@@ -26,17 +26,17 @@ _BEGIN: dict[str, Callable[[Group, dict[str, Any], Held | None], Helper]] = {
 
 
 def serve(group: Group) -> None:
-    """Do what the first process tells."""
+    """Do what the first process says."""
     helper: Helper | None = None
     held: Held | None = None
     while (told := group.hear())["do"] != "end":
-        with suppress(SharedError):  # the first has it, too, and says what is to be done next
+        with suppress(SharedError):  # the first process gets it, too, and decides what to do next
             if told["do"] == "gram":
                 follow_products(group, told)
             elif told["do"] == "read":
                 held = follow_reading(group, told)
             elif told["do"] == "begin":
-                helper = None  # before the next one needs the memory
+                helper = None  # frees memory before the next one needs it
                 helper = _BEGIN[told["what"]](group, told, held)
             else:
                 assert helper is not None

@@ -1,7 +1,7 @@
 """Which users make up a shard, which items a block, and which shard has which block when.
 
-There are as many blocks as shards. In turn t of an epoch shard p has block p + t, modulo their number. How many
-shards there are is a property of the fit; how many processes share them is not.
+There are as many blocks as shards. In turn t of an epoch, shard p has block p + t, modulo their number. The number of
+shards is a property of the fit; the number of processes that share them is not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from purerec.types import I64
 
 @dataclass(frozen=True)
 class Schedule:
-    """Of one fit."""
+    """The schedule of one fit."""
 
     n_shards: int
     n_workers: int
@@ -37,7 +37,7 @@ class Schedule:
         return (shard + turn) % self.n_shards
 
     def worker_of(self, shard: int) -> int:
-        """Neighbours are with the same worker, so that most blocks stay where they are."""
+        """Neighbouring shards belong to the same worker, so that most blocks stay where they are."""
         return int(worker_of(shard, self.n_shards, self.n_workers))
 
     def shards_of(self, worker: int) -> list[int]:
@@ -45,7 +45,7 @@ class Schedule:
 
     @property
     def largest(self) -> int:
-        """Items of the largest block."""
+        """The number of items in the largest block."""
         return int(np.diff(self.starts).max())
 
 
@@ -55,13 +55,13 @@ def worker_of(shard: int | I64, n_shards: int, n_workers: int) -> Any:
 
 
 def shard_of_users(n_users: int, n_shards: int) -> I64:
-    """(n_users,) a shard for each user, by a hash of their index: about as many users in each."""
+    """(n_users,) the shard of each user, by a hash of their index: about the same number of users in each."""
     mixed = np.arange(n_users, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return ((mixed >> np.uint64(33)) % np.uint64(n_shards)).astype(np.int64)
 
 
 def deal_items(popularity: I64, n_blocks: int) -> tuple[I64, tuple[int, ...]]:
-    """Items dealt to blocks by popularity, forth and back: as many in each, and about as many positives."""
+    """Items dealt to blocks by popularity, back and forth: as many in each, with about as many positives."""
     by_popularity = np.argsort(-popularity, kind="stable")
     place = np.arange(by_popularity.size)
     row, column = place // n_blocks, place % n_blocks

@@ -16,12 +16,12 @@ from purerec.rng import key64, named_rng
 from purerec.types import F32, F64, I64
 
 ROWS = ("user", "item", "user_bias", "item_bias")
-"""Parameters with a row for each user or item; all others are the same in every shard"""
+"""Parameters with a row for each user or item; all others are identical in every shard"""
 
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of some items, with their moments, as the kernels have them."""
+    """The rows of some items with their moments, in the layout of the kernels."""
 
     item: F32
     item_bias: F32
@@ -33,7 +33,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Whole:
-    """What a shard has to know of the game that it is a part of."""
+    """What a shard has to know about the whole game."""
 
     settings: GameSettings
     seed: int
@@ -45,13 +45,13 @@ class Whole:
         return int(key64(self.seed, f"{purpose}, {self.schedule.n_shards} shards"))
 
     def steps_before(self, epoch: int, turn: int) -> int:
-        """How many steps one process alone would have taken by then: what Adam's bias correction counts."""
+        """How many steps a single process would have taken by then, for Adam's bias correction."""
         done = epoch * self.schedule.n_shards + turn
         return done * self.n_positives // (self.schedule.n_shards * self.settings.batch_size)
 
 
 class Shard:
-    """`positives` are of these users, numbered from 0, and of all items, numbered block by block."""
+    """`positives` are those of these users, numbered from 0, with all items, numbered block by block."""
 
     def __init__(self, number: int, users: I64, positives: Csr, whole: Whole) -> None:
         self.number, self.users, self.whole = number, users, whole
@@ -68,7 +68,7 @@ class Shard:
         if not np.any((counts > 0) & (counts < len(items))):
             return None
         of_users, of_items = len(positives) / whole.n_positives, len(items) / positives.shape[1]
-        if whole.settings.unlabeled == "global":  # of all pairs alike, not of the users of positives
+        if whole.settings.unlabeled == "global":  # drawn from all pairs alike, not for the users of positives
             of_users = len(self.users) / whole.n_users
         drawn = max(1, round(whole.settings.unlabeled_per_epoch * of_users * of_items))
         weight = drawn / whole.settings.unlabeled_per_epoch / (n / whole.n_positives)
@@ -82,19 +82,19 @@ class Shard:
         )
 
     def start(self) -> Block:
-        """Random parameters; those of the items are of the block that this shard has first."""
+        """Random initial parameters; those of items belong to the first block of this shard."""
         whole, n = self.whole, len(self.whole.schedule.block(self.number))
         block = Block.empty(n, whole.settings)
         self._hold(block)
         own = named_rng(whole.key(f"start of {self.number}"), "init")
         random = initial_parameters(len(self.users), n, whole.settings, own)
-        # There is one pair of generators, which all shards begin with.
+        # There is a single pair of generators, with which all shards start.
         shared = initial_parameters(1, 1, whole.settings, named_rng(whole.seed, "init"))
         self.memory.write(0, random | {name: value for name, value in shared.items() if "_gen." in name})
         return block
 
     def train(self, block: Block, epoch: int, turn: int, learning_rate: float, use_fakes: bool) -> F64 | None:
-        """One pass over the positives in a block; its sums."""
+        """One pass over the positives in a block; returns its sums."""
         engine = self._strata[self.whole.schedule.block_at(self.number, turn)]
         if engine is None:
             return None
@@ -113,7 +113,7 @@ class Shard:
         return engine.generator_sums(learning_rate=learning_rate, steps=steps)
 
     def norm_sums(self, block: Block) -> tuple[float, float]:
-        """The sums of the lengths of its users' vectors, and of the vectors of the items in a block."""
+        """The sums of the norms of its users' vectors, and of those of the items in a block."""
         self._hold(block)
         views = self.memory.views(0)
         user, item = (float(np.linalg.norm(views[side], axis=1).sum(dtype=np.float64)) for side in ("user", "item"))

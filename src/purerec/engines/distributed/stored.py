@@ -39,7 +39,7 @@ def write_parts(crew: Crew, folder: Path, generation: int) -> dict[str, str]:
 
 
 def read_parts(crew: Crew, folder: Path, parts: Digests) -> None:
-    """Of a checkpoint with as many shards each process reads its own files; else it takes its rows from all."""
+    """With as many shards as before, each process reads its own files; else it picks its rows from all files."""
     with crew.group.together():
         left = [number for number in crew.shards if not _take_own(crew, number, folder, parts)]
         missing = {(number, side): len(_ids(crew, number)[side]) for number in left for side in SIDES}
@@ -56,7 +56,7 @@ def _ids(crew: Crew, number: int) -> dict[str, I64]:
 
 
 def _take_own(crew: Crew, number: int, folder: Path, parts: Digests) -> bool:
-    """Whether the file of this shard holds the same users and items; if so, its rows are taken."""
+    """Read this shard's file if it has the same users and items; returns whether it does."""
     if len(parts) != crew.schedule.n_shards:
         return False
     name, digest = list(parts.items())[number]
@@ -69,7 +69,7 @@ def _take_own(crew: Crew, number: int, folder: Path, parts: Digests) -> bool:
 
 
 def _take(crew: Crew, number: int, ids: dict[str, I64], tensors: dict[str, F32]) -> dict[str, int]:
-    """Take the rows that belong here; how many there were of each side."""
+    """Copy the rows that belong here; returns how many there were of each side."""
     rows, at = crew.shards[number].rows(crew.blocks[number]), {}
     if rows.keys() != tensors.keys():
         raise StoreError("the checkpoint was written with other settings; fit without --resume")

@@ -1,4 +1,4 @@
-"""The game of PURE on two engines with one meaning.
+"""The game of PURE on two equivalent engines.
 
     spec        the settings, the objective, one explicit batch, and what an engine does
     registry    the engines by name

@@ -1,4 +1,4 @@
-"""All engines by name. The registry is literal, so that looking at it imports nothing heavy."""
+"""All engines by name. The registry is a literal, so that reading it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ EngineChoice = Literal["auto", "cpu", "torch"]
 
 @dataclass(frozen=True)
 class EngineEntry:
-    """Where an engine is, and what it can score with."""
+    """Where an engine is, and which scorers it supports."""
 
     module: str
     cls: str
     scorers: tuple[ScorerName, ...]
     takes_modules: bool = False
-    """Whether a torch module may take the place of the scorer"""
+    """Whether a torch module may replace the scorer"""
 
 
 ENGINES: dict[EngineName, EngineEntry] = {
@@ -39,7 +39,7 @@ ENGINES: dict[EngineName, EngineEntry] = {
 
 
 def chosen_engine(choice: EngineChoice, scorer: ScorerName, scorer_module: Any = None) -> EngineName:
-    """The engine that `choice` stands for; auto: the first that has the scorer."""
+    """The engine that `choice` stands for; auto: the first that supports the scorer."""
     if choice != "auto":
         if scorer_module is not None and not ENGINES[choice].takes_modules:
             raise ConfigError("a scorer of your own needs engine='torch' (or 'auto')")
@@ -60,8 +60,8 @@ def new_engine(
 ) -> Engine:
     """An engine that is ready to train on the positives of `source`.
 
-    `params`, by the names of `Engine.parameters`, take the place of some or all of the random start. Where several
-    processes share their fits (`distributed.group.sharing_with`), the engine is theirs.
+    `params`, named as in `Engine.parameters`, replace some or all of the random initial values. Where several
+    processes share their fits (`distributed.group.sharing_with`), they share the engine.
     """
     name, group = chosen_engine(choice, settings.scorer, scorer_module), current()
     if group is not None:

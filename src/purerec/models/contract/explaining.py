@@ -238,7 +238,7 @@ def _text(kind: ReasonKind, lift: float, carried: float, n_own: int, *, has_part
         return "The score is no higher than popularity explains."
     above = f"The score is {lift:.3g} above what popularity explains"
     if kind == "liked":
-        return f"{above}; of that, these of the person's {n_own:,} items carry {carried:.3g}."
+        return f"{above}; of that, these of the person's {n_own:,} items account for {carried:.3g}."
     if not has_parts:
-        return f"{above}. It has no parts that belong to single items of theirs."
-    return f"{above}, but no few of the person's {n_own:,} items carry that."
+        return f"{above}. It cannot be attributed to single items of theirs."
+    return f"{above}, but not because of just a few of the person's {n_own:,} items."

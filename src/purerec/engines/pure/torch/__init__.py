@@ -1,4 +1,4 @@
-"""The same game by autograd: any scorer, GPU.
+"""The same game with autograd: any scorer, GPU.
 
 engine     Algorithm 1
 batches    positives, unlabeled pairs and noise

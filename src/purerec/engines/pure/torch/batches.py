@@ -1,4 +1,4 @@
-"""The batches of an epoch: positives in random order, unlabeled pairs and noise beside them."""
+"""The batches of an epoch: positives in random order, with unlabeled pairs and noise."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BatchMaker:
         for number, start in enumerate(starts):
             chosen = order[start : start + s.batch_size]
             user, item = self._pos_user[chosen], self._pos_item[chosen]
-            # The difference of two floors: the shares differ by one at most and add up to the whole.
+            # The difference of two floors: the shares differ by at most one and add up to the whole.
             upto = [(number + k) * s.unlabeled_per_epoch // len(starts) for k in (0, 1)]
             unl_user, unl_item = self._unlabeled(np.resize(user, upto[1] - upto[0]))
             unl_item = self._choose(unl_user, unl_item, phi, rng)
@@ -72,7 +72,7 @@ class BatchMaker:
         s, more = self.settings, self.settings.candidates - 1
         if s.negatives == "uniform" or more == 0 or not user.size:
             return item
-        # A stream of its own, at a place that follows from what was drawn so far.
+        # A separate stream, at a position that depends on what was drawn so far.
         draw = self.sampler.popular_items_for if s.unlabeled == "popularity" else self.sampler.items_for
         seed, counter = int(key64(self.seed, "candidates")), (self.draws - user.size) * more
         others = draw(np.repeat(user, more), seed=seed, counter=counter)

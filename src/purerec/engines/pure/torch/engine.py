@@ -1,8 +1,8 @@
 """The torch engine: Algorithm 1 with autograd, on CPU or GPU, with any scorer.
 
-The readable one of the two engines. `batches` makes the batches, `modules` holds the pieces, and this file plays the
-game: an epoch is a loop of batches, and a step on a batch is a loss and one move of Adam. The cpu engine takes the
-same steps, faster, for the dot-product family; tests hold the two together.
+The more readable of the two engines. `batches` makes the batches, `modules` has the building blocks, and this file
+plays the game: an epoch is a loop over batches, and a step on a batch is a loss and one step of Adam. The cpu engine
+takes the same steps, faster, for the dot-product family; tests keep the two in agreement.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ BY_ROW = ("user", "item", "user_bias", "item_bias")
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch use one CPU thread: sums run in one order, and the bits do not depend on the number of cores.
+    """Let torch use one CPU thread: sums have a fixed order, and the bits do not depend on the number of cores.
 
     Steps are small, so little is lost; on a busy machine of two cores a second thread made them ten times slower.
     """
@@ -71,8 +71,8 @@ class TorchEngine:
     """Plays the game of `spec` on `device` ("auto": a CUDA GPU if there is one).
 
     `params` may give some or all parameters (say, a pre-trained discriminator); the rest start at random from the
-    seed. `scorer_module`, called with (n, d_u) and (n, d_i) embeddings, takes the place of `settings.scorer`; it is
-    copied, so that a second fit starts where the first one did.
+    seed. `scorer_module`, called with (n, d_u) and (n, d_i) embeddings, replaces `settings.scorer`; it is copied, so
+    that a second fit starts where the first one did.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class TorchEngine:
         self._counters = {"epochs": 0, "generator_epochs": 0}
 
         self.generators = new_generators(settings).to(self.device)
-        with torch.random.fork_rng([]):  # torch's layers draw a start of their own, which is not used
+        with torch.random.fork_rng([]):  # torch's layers draw initial values of their own, which are not used
             scorer = new_scorer(settings) if scorer_module is None else copy.deepcopy(scorer_module)
         self.discriminator = Discriminator(*source.shape, settings, scorer).to(self.device)
-        # Public names: `relation` or `mlp.0.weight` of our own scorers, `scorer.*` of a module from outside.
+        # Public names: `relation` or `mlp.0.weight` of our own scorers, `scorer.*` of a custom module.
         own = "scorer." if scorer_module is None else ""
         self._named = {name.removeprefix(own): p for name, p in self.discriminator.named_parameters()}
         self._named |= dict(self.generators.named_parameters())
@@ -145,7 +145,7 @@ class TorchEngine:
 
     @torch.no_grad()
     def _phi(self, user: I32, item: I32) -> F32:
-        """Scores of pairs, as they would be outside of training (without dropout, say)."""
+        """Scores of pairs as outside training (without dropout, say)."""
         phi = self.discriminator.eval()
         scores: F32 = phi(phi.pairs(self._tensor(user), self._tensor(item))).numpy(force=True)
         phi.train()
@@ -226,7 +226,7 @@ class TorchEngine:
     # --- Parameters, checkpoints
 
     def parameters(self) -> Params:
-        """Copies of what `spec.Engine.parameters` lists, `mlp.*`, and `scorer.*` of a module from outside."""
+        """Copies of what `spec.Engine.parameters` lists, `mlp.*`, and `scorer.*` of a custom module."""
         return {name: _array(p) for name, p in self._named.items()}
 
     def norms(self) -> dict[str, float]:
@@ -235,7 +235,7 @@ class TorchEngine:
         return mean_norms(shared) | {"bias": self._named["bias"].item()}
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Parameters; `<name>/m`, `/v`, `/step` of Adam; a scorer module's buffers; where randomness stands."""
+        """Parameters; `<name>/m`, `/v`, `/step` of Adam; a scorer module's buffers; the random state."""
         state: dict[str, npt.NDArray[np.generic]] = dict(self.parameters())
         for name, p, optimizer in self._optimized():
             adam = optimizer.state.get(p) or {"step": 0, "exp_avg": p * 0, "exp_avg_sq": p * 0}
@@ -246,7 +246,7 @@ class TorchEngine:
         return state | {f"counter/{name}": np.array(n) for name, n in counters.items()}
 
     def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
-        """Go on from the `state` of an engine with the same data, settings and seed."""
+        """Continue from the `state` of an engine with the same data, settings and seed."""
         if odd := self.state().keys() ^ state.keys():
             raise StoreError(f"the checkpoint has other settings or another engine: {', '.join(sorted(odd)[:5])}")
         self._load({name: np.asarray(state[name], np.float32) for name in self._named})
@@ -267,7 +267,7 @@ class TorchEngine:
     # --- Set-up
 
     def _initial_parameters(self, rng: np.random.Generator, mlp_rng: np.random.Generator) -> Params:
-        """`spec.initial_parameters`, and beyond it lecun-uniform for `mlp`, and a module's own start."""
+        """`spec.initial_parameters`, plus lecun-uniform for `mlp`, and a custom module's own initial values."""
         start = initial_parameters(len(self._named["user"]), len(self._named["item"]), self.settings, rng)
         for name, p in self._named.items():
             if name.startswith("scorer."):
@@ -307,7 +307,7 @@ class TorchEngine:
 
     @contextmanager
     def _randomness(self, purpose: str) -> Iterator[np.random.Generator]:
-        """The generator of the next epoch. Torch's own, which dropout in a module draws from, follows it."""
+        """The random generator of the next epoch; it also seeds torch's own, which dropout in a module uses."""
         rng = named_rng(self.seed, f"torch-{purpose}-{self._counters[purpose]}")
         self._counters[purpose] += 1
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
@@ -315,7 +315,7 @@ class TorchEngine:
             yield rng
 
     def _tensor(self, array: npt.NDArray[Any]) -> Tensor:
-        """A copy on the device, with whole numbers as int64, torch's type of an index."""
+        """A copy on the device, with whole numbers as int64, torch's index type."""
         return torch.tensor(array, device=self.device, dtype=torch.int64 if array.dtype.kind in "iu" else None)
 
 

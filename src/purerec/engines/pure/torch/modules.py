@@ -1,4 +1,4 @@
-"""Section 3 of the paper as torch modules: what is scored, what is generated, what is minimised.
+"""Section 3 of the paper as torch modules: scorers, generators and objectives.
 
 From top to bottom: the scorers and `Discriminator` are phi; `Generator` is Eq. (generator); `limit_norm` and
 `recolour` keep the fakes among the real embeddings; `risk` and `generator_loss` are the objectives that
@@ -70,7 +70,7 @@ class MLP(nn.Module):
 
 
 class Pairs(NamedTuple):
-    """n pairs of a user and an item. An index of None says that this side is made of fakes."""
+    """n pairs of a user and an item. An index of None means that this side consists of fakes."""
 
     user_idx: Tensor | None
     item_idx: Tensor | None
@@ -86,7 +86,7 @@ class Pairs(NamedTuple):
 class Discriminator(nn.Module):
     """D = sigmoid(phi): an embedding for each user and item, a scorer, a bias, and for `fm` one for each row.
 
-    Rows have sparse gradients, so that a step costs what its batch holds and not what the catalogue does.
+    Rows have sparse gradients, so that the cost of a step depends on its batch and not on the catalogue.
     """
 
     def __init__(self, n_users: int, n_items: int, settings: GameSettings, scorer: nn.Module) -> None:
@@ -136,7 +136,7 @@ class Generator(nn.Module):
 
 
 class RealSide(NamedTuple):
-    """What the fakes of a side are held to: the real embeddings, each weighted by its number of positives."""
+    """What constrains the fakes of a side: the real embeddings, each weighted by its number of positives."""
 
     mean: Tensor
     """(d,) float64."""
@@ -175,7 +175,7 @@ def moments(rows: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
 def recolour(x: Tensor, real: RealSide) -> Tensor:
     """Give the fakes (n, d) of a batch the mean and covariance of the real side. The map is held constant.
 
-    A single fake has no covariance: it becomes the real mean, and its gradient passes as it is.
+    A single fake has no covariance: it becomes the real mean, and its gradient passes unchanged.
     """
     if len(x) == 1:
         return real.mean.float() + (x - x.detach())
@@ -199,7 +199,7 @@ CONSTRAINTS = {"norm": limit_norm, "recolour": recolour}
 
 
 def mean(values: Tensor) -> Tensor:
-    """The mean, and 0 of nothing: a batch may have no unlabeled pair or no fake, and then has no such term."""
+    """The mean, or 0 if empty: a batch without unlabeled pairs or fakes has no such term."""
     return values.sum() / max(len(values), 1)
 
 

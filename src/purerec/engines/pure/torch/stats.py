@@ -1,4 +1,4 @@
-"""What the torch engine tells of an epoch: sums over its steps, and their means."""
+"""What the torch engine reports about an epoch: sums over its steps, and their means."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from purerec.engines.pure.torch.modules import Pairs
 
 
 class Step(NamedTuple):
-    """What the statistics of an epoch add up; tensors, so that a GPU is not waited for at each step."""
+    """What the statistics of an epoch sum up; tensors, so that no step waits for a GPU."""
 
     loss: Tensor
     sums: Tensor
