@@ -3,9 +3,8 @@
     min  sum over triples of  w * softplus(-x) + reg/2 (|e_u|^2 + |q_i|^2 + |q_j|^2) + bias_reg/2 (b_i^2 + b_j^2)
     x = e_u.(q_i - q_j) + b_i - b_j
 
-w is 1, but for the rule VIOLATING, where it grows with the estimated rank of the positive. A step is taken after
-each triple, at the parameters that the last one left. Used by BPR and LambdaFM, and before the games of IRGAN
-and GraphGAN.
+w is 1, except for the rule VIOLATING, where it grows with the estimated rank of the positive. A step is taken after
+each triple, at the parameters that the last one left. Used by BPR and LambdaFM, and to pre-train IRGAN and GraphGAN.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from purerec.types import F32, F64, I32, U64
 VectorTables = dict[str, F32]
 
 _BLOCK = 128  # triples whose candidates are drawn together
-_AHEAD = 6  # triples between asking for a row and using it
+_AHEAD = 6  # triples between prefetching a row and using it
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
@@ -66,7 +65,7 @@ class FactorTables(NamedTuple):
 
 
 class PairwiseRules(NamedTuple):
-    """The settings, as kernels want them."""
+    """The settings, as kernels expect them."""
 
     rule: int
     """See `negatives`."""
@@ -170,7 +169,7 @@ def _find_violating(
     key: Scalar,
     counter: Scalar,
 ) -> tuple[Scalar, Scalar]:
-    """The first candidate that scores above the positive less the margin, and how many it took; -1 if none does."""
+    """The first candidate that scores above the positive minus the margin, or -1, and how many were tried."""
     bar = score_pair(m, user, i) - np.float32(c.margin)
     w.users[0] = np.int32(user)
     for trial in range(c.candidates):
@@ -218,7 +217,7 @@ def pairwise_epoch(
 
 @dataclass(frozen=True)
 class PairwiseSettings:
-    """What the engine has to know; the models say what each means."""
+    """The settings of the engine; the models explain them."""
 
     dim: int
     rule: int = FIRST
@@ -259,7 +258,7 @@ class PairwiseEngine:
         )
         shares = rank_shares(k, settings.rho) if settings.rule == RANKED else np.ones(k) / k
         harmonic = np.cumsum(1.0 / np.arange(1, n_items + 1))
-        # A positive first outscored at candidate T stands at about (n_items - 1) / T.
+        # A positive first outscored at candidate T has a rank of about (n_items - 1) / T.
         rank = np.maximum(1, (n_items - 1) // np.arange(1, k + 1))
         self._work = PairwiseWork(
             np.empty(tables.indices.size, np.uint64),
@@ -276,11 +275,11 @@ class PairwiseEngine:
             "item": rng.normal(0, settings.init_std, (n_items, settings.dim)).astype(np.float32),
             "item_bias": np.zeros(n_items, np.float32),
         }
-        start["user"][degree == 0] = 0  # nobody knows better than the bias
+        start["user"][degree == 0] = 0  # nothing is known beyond the bias
         self.restore(start)
 
     def epoch(self, number: int, learning_rate: float) -> float:
-        """Train epoch `number`; its mean loss."""
+        """Train epoch `number`; returns its mean loss."""
         keys = np.array([key64(self.seed, f"pairwise {what} {number}") for what in ("order", "draw", "choice")])
         sums = np.zeros(2)
         pairwise_epoch(self.tables, self.factors, self._work, self._rules, learning_rate, keys, sums)
@@ -288,7 +287,7 @@ class PairwiseEngine:
         return float(sums[0] / max(sums[1], 1.0))
 
     def norms(self) -> dict[str, float]:
-        """Mean lengths of the vectors."""
+        """Mean norms of the vectors."""
         return mean_norms(vectors(self.factors, self.settings.dim))
 
     def state(self) -> VectorTables:

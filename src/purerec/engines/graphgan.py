@@ -28,7 +28,7 @@ from purerec.sampling.dynamic import unit
 from purerec.types import F32, F64, I32, I64
 
 STEPS = 3
-"""Of a walk, at most: to an item, to another user of it, to an item of theirs."""
+"""The most steps of a walk: to an item, to another user of it, to an item of theirs."""
 _ONE = np.float32(1.0)
 
 
@@ -66,7 +66,7 @@ class Walks(NamedTuple):
 def _neighbours(
     rows: I32, first: Scalar, last: Scalar, branching: Scalar, key: Scalar, number: Scalar, out: I32, at: Scalar
 ) -> Scalar:
-    """All of rows[first:last] if they are few, else some distinct ones at random; how many."""
+    """All of rows[first:last] if they are few, else some distinct ones at random; returns their number."""
     if last - first <= branching:
         for k in range(last - first):
             out[at + k] = rows[first + k]
@@ -110,7 +110,7 @@ def _choose(w: Walks, step: Scalar, at: Scalar, n: Scalar, x: Scalar) -> Scalar:
 def walk(
     t: Tables, graph: Graph, g: FactorTables, w: Walks, k: Scalar, root: Scalar, key: Scalar, number: Scalar
 ) -> Scalar:
-    """Walk number `number` of a root with an item, noted as number k of `w`; the item that it ends at."""
+    """Walk number `number` from a root with an item, recorded as number k of `w`; returns the item where it ends."""
     room = graph.branching + 1
     counter = np.uint64(number) * np.uint64(STEPS * room)
     step = k * STEPS
@@ -204,7 +204,7 @@ def discriminator_pass(
     key: Scalar,
     sums: F64,
 ) -> None:
-    """One pass over the positives, each beside the end of a walk. sums: loss, steps."""
+    """One pass over the positives, each paired with the end of a walk. sums: loss, steps."""
     shuffle_users(w.order, order_key)
     for k in range(w.order.size):
         root = np.int64(w.order[k])

@@ -29,7 +29,7 @@ class AlternationSide:
     def solve(self, fixed: F32, out: F32, alpha: float, dim: int, gram: F32 | None = None) -> None:
         """out[r] = argmin, given the vectors of the other side. Rows are independent, so threads change nothing.
 
-        `gram`: alpha fixed' fixed, if somebody has it.
+        `gram`: alpha fixed' fixed, if already computed.
         """
         width = fixed.shape[1]
         if gram is None:
@@ -70,14 +70,14 @@ def solve_rows(
 ) -> None:
     """Rows first to last of `out`: (gram + sum of q q' + penalty I) x = sum of q, over the q of the row's pairs.
 
-    Vectors are `width` apart, rows of the system `stride`: at a power of two they would share their places in the
-    cache. `scratch` ((dim + 3) * stride + 2 * width,) holds the system and what solving it needs.
+    Vectors are `width` apart, rows of the system `stride`: at a power of two they would compete for the same cache
+    lines. `scratch` ((dim + 3) * stride + 2 * width,) holds the system and what solving it needs.
     """
     a, stride = scratch, width + LANES
     b = (dim + 3) * stride
     for row in range(first, last):
         lo, hi = indptr[row], indptr[row + 1]
-        # Four rows of the upper half at a time, so that a vector that was loaded is used four times.
+        # Four rows of the upper half at a time, so that each vector loaded is used four times.
         for j in range(0, dim, 4):
             for k in range(j // LANES * LANES, width, LANES):
                 s0, s1 = load(gram, j * width + k), load(gram, (j + 1) * width + k)

@@ -45,13 +45,13 @@ class PolicyWork(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """The settings of the game, as kernels want them."""
+    """The settings of the game, as kernels expect them."""
 
     mode: int
     temperature: float
-    """Of the softmax that is drawn from."""
+    """Temperature of the softmax that items are drawn from."""
     positive_share: float
-    """Of the samples of the generator's step, how many are the user's positives."""
+    """Share of the samples in a generator step that are the user's positives."""
     learning_rate: float
     regularization: float
 
@@ -100,7 +100,7 @@ def draw_share(cumulative: F64, n: Scalar, x: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def label_step(m: FactorTables, user: Scalar, item: Scalar, label: Scalar, r: Rates) -> Scalar:
-    """SGD on the logistic loss of one pair with a label of 0 or 1; the loss before it."""
+    """SGD on the logistic loss of one pair with a label of 0 or 1; returns the loss before it."""
     x = score_pair(m, user, item)
     sigma, plus = sigmoid_softplus(splat(x))
     rate = np.float32(r.learning_rate)
@@ -127,7 +127,7 @@ def discriminator_pass(
     key: Scalar,
     sums: F64,
 ) -> None:
-    """One pass over the positives, each beside an item that the generator draws. sums: loss, steps."""
+    """One pass over the positives, each paired with an item that the generator draws. sums: loss, steps."""
     shuffle_users(w.order, order_key)
     for k in range(w.order.size):
         user = np.int64(w.order[k])

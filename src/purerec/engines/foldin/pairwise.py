@@ -2,9 +2,8 @@
 
     f(e) = mean_{i own, g} softplus(s_g - s_i) + penalty/2 |e|^2,      s_g = T log sum_{j in g} exp(s_j / T)
 
-s_g is a smooth maximum over the items of a group, so that f is convex and has a Hessian; without the smoothing, which
-item is the best changes from step to step, and Newton's method circles. With p the softmax of a group and m_g its
-mean item,
+s_g is a smooth maximum over the items of a group, so that f is convex and has a Hessian; without the smoothing, the
+best item changes from step to step, and Newton's method cycles. With p the softmax of a group and m_g its mean item,
 
     f'  = mean S_ig (m_g - q_i) + penalty e,      S = sigmoid(s_g - s_i)
     f'' = mean S_ig (1 - S_ig) (m_g - q_i)(m_g - q_i)' + S_ig / T (sum_j p_j q_j q_j' - m_g m_g')  +  penalty I
@@ -23,7 +22,7 @@ from purerec.jit.simd import LANES, load, sigmoid_softplus, splat, store, total
 from purerec.types import F32, F64
 
 TAKEN = np.float32(-1e30)
-"""Bias of an item that is no candidate."""
+"""Bias of an item that is not a candidate."""
 
 
 class HistoryPairs(NamedTuple):
@@ -39,7 +38,7 @@ class HistoryPairs(NamedTuple):
     """(n_groups * size,)"""
     width: int
     size: int
-    """Items to a group"""
+    """Items per group"""
     temperature: float
     share: F32
     """(n_groups * size,) p"""

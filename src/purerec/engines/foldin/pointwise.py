@@ -4,7 +4,7 @@
 
 over all items; the person's own ones have another weight. The sum over a large catalogue is first taken over a fixed
 sample of it, on which Newton's method converges in a few passes; then a few steps with the exact gradient and the
-sample's Hessian remove the error of the sampling. If they do not contract, Newton's method goes on over all items.
+sample's Hessian remove the error of the sampling. If they do not contract, Newton's method continues over all items.
 
 Tables hold eight items side by side: element (block, k, lane) is dimension k of item 8 * block + lane.
 """
@@ -20,11 +20,11 @@ from purerec.jit.simd import LANES, load, sigmoid_softplus, splat, store, total
 from purerec.types import F32, F64
 
 TILE = 8
-"""Blocks whose Hessian is summed up together: a sum is loaded and stored once for all of them."""
+"""Blocks whose Hessians are summed together: a sum is loaded and stored once for all of them."""
 _NEWTON_STEPS, _EXACT_STEPS = 50, 12
 _ROUGH, _CLOSE = 1e-4, 1e-6
-"""A search ends with a step whose gain is so small against the curvature e'He: about the square of the error of e
-before that step. Rough on the sample, whose minimum is not the one that is looked for."""
+"""A search ends with a step whose gain is this small relative to the curvature e'He: about the square of the error of
+e before that step. Coarser on the sample, whose minimum is not the final one."""
 
 
 class Table(NamedTuple):
@@ -65,7 +65,7 @@ class Sums(NamedTuple):
     trial: F32
     """(dim,)"""
     start: F32
-    """(dim,) where the exact gradient was first asked for"""
+    """(dim,) where the exact gradient was first computed"""
 
 
 def make_table(items: F32, offset: F32, weight: F32) -> Table:
@@ -197,7 +197,7 @@ def _curvature(s: Sums, e: F32) -> Scalar:
 
 @kernel()
 def newton(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s: Sums, close: Scalar) -> None:
-    """Minimises f over the items of one table, from e, in its place. Steps are halved until f falls."""
+    """Minimises f over the items of one table, from e, in place. Steps are halved until f falls."""
     dim = e.size
     value = add_up(t, own, scale, pull, penalty, e, s, True)
     for _ in range(_NEWTON_STEPS):
@@ -227,7 +227,7 @@ def newton(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s
 def minimise(
     sample: Table, everything: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s: Sums
 ) -> None:
-    """Minimises f over all items, from e, in its place."""
+    """Minimises f over all items, from e, in place."""
     is_all = sample.offset.size == everything.offset.size
     newton(sample, own, scale, pull, penalty, e, s, _CLOSE if is_all else _ROUGH)
     if is_all:

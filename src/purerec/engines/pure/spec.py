@@ -12,18 +12,18 @@ with the weights `own` and `unlabeled` of `purerec.paper.risks.LogisticRisk`: PN
 stratum of observed pairs. nnpu: while  unlabeled * mean_U softplus(phi) >= (1 - own) * mean_P softplus(phi);  else
 the step descends on minus that difference (Kiryo et al. 2017, beta = 0, gamma = 1), fakes and L2 unchanged.
 
-softmax, a prior per user: `purerec.paper.risks.SoftmaxRisk` takes the place of the risk above. Draw k of a batch is
-one of the user of positive k modulo n_p. What all pairs of a user have in common does not change this risk, so the
-bias and users' biases stay where they start. Fakes are added as above, with the observed share as the prior.
+softmax, a prior per user: `purerec.paper.risks.SoftmaxRisk` replaces the risk above. Draw k of a batch belongs to the
+user of positive k modulo n_p. What all pairs of a user share does not change this risk, so the bias and users' biases
+keep their initial values. Fakes are added as above, with the observed share as the prior.
 
-Division by the prior keeps gradients of order one, so that Adam's epsilon stays small against them.
+Division by the prior keeps gradients of order one, so that Adam's epsilon stays small relative to them.
 
 The generators minimise, over fakes only and with D fixed,
 
     nonsaturating:  L_G = mean softplus(-phi(u, i')) + mean softplus(-phi(u', i))        Algorithm 1 (label 1)
     saturating:     L_G = -mean softplus(phi(u, i')) - mean softplus(phi(u', i))         Eq. (final objective)
 
-Adam follows torch.optim.SparseAdam on embedding rows (moments of untouched rows rest, bias correction by the
+Adam follows torch.optim.SparseAdam on embedding rows (moments of untouched rows are kept, bias correction by the
 global step count) and torch.optim.Adam on everything else.
 """
 
@@ -54,7 +54,7 @@ Constraint = Literal["none", "norm", "recolour"]
 
 @dataclass(frozen=True)
 class GameSettings:
-    """Everything an engine has to know besides the data and the seed. Validated by the model's config."""
+    """Everything an engine needs besides the data and the seed. Validated by the model's config."""
 
     dim: int = 8
     """Width of the user embedding."""
@@ -74,8 +74,8 @@ class GameSettings:
     unlabeled_per_epoch: int = 0
     """How many unlabeled pairs an epoch draws in all, spread evenly over its batches (see sampling)."""
     negatives: Negatives = "uniform"
-    """Dynamic: of `candidates` items that were drawn like this, an unlabeled pair has the one with the highest score
-    (dns), or one at random in proportion to exp(score) (drns). Generator steps have none of it."""
+    """Dynamic: an unlabeled pair gets the highest-scoring of `candidates` items drawn like this (dns), or one at
+    random in proportion to exp(score) (drns). Does not apply to generator steps."""
     candidates: int = 1
     batch_size: int = 128
     """Positives per step."""
@@ -104,7 +104,7 @@ class GameSettings:
     generator_loss: Literal["nonsaturating", "saturating"] = "nonsaturating"
 
     def __post_init__(self) -> None:
-        """Refuses what would make kernels read or divide where they must not."""
+        """Refuses settings with which kernels would read out of bounds or divide by zero."""
         if self.dim_i != self.dim and self.scorer not in ("bilinear", "mlp"):
             raise ConfigError(
                 f"item_dim {self.dim_i} differs from dim {self.dim}, which {self.scorer!r} cannot score"
@@ -142,13 +142,13 @@ class GameSettings:
 
     @property
     def learns_bias(self) -> bool:
-        """Not where the risk does not depend on it, nor on users' biases."""
+        """False if the risk depends neither on the bias nor on users' biases."""
         return self.train_bias and self.softmax is None
 
 
 @dataclass(frozen=True)
 class Stratum:
-    """What an engine has to know if its users and items are a part of a larger game; see `engines.distributed`."""
+    """What an engine needs to know if its users and items are part of a larger game; see `engines.distributed`."""
 
     asked: I32
     """(n,) the user of each positive of these users, whichever part its item is in: unlabeled pairs are drawn for
@@ -220,7 +220,7 @@ class EpochStats:
 
 
 class Engine(Protocol):
-    """What every engine of `registry.ENGINES` does. It is made from a data source, settings, a seed and a start:
+    """What every engine of `registry.ENGINES` does. It is built from a data source, settings, a seed and parameters:
 
     engine_class(source: DataSource, settings: GameSettings, *, seed: int, params: Params | None = None)
     """
@@ -242,17 +242,17 @@ class Engine(Protocol):
         user_bias, item_bias (fm); item_gen.w1/b1/w2/b2 and user_gen.w1/b1/w2/b2."""
 
     def norms(self) -> dict[str, float]:
-        """user_norm and item_norm, the mean lengths of the vectors, and bias. Copies no parameters."""
+        """user_norm and item_norm, the mean norms of the vectors, and bias. Copies no parameters."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """All that `restore` needs to go on to the same bits: parameters, moments, counters."""
+        """Everything that `restore` needs to continue to the same bits: parameters, moments, counters."""
 
     def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None: ...
 
 
 @runtime_checkable
 class SharedEngine(Engine, Protocol):
-    """One whose state is in several processes, each of which stores its own part: see `SharedTrainable`."""
+    """An engine whose state is spread over several processes, each storing its own part: see `SharedTrainable`."""
 
     def write_parts(
         self, folder: Path, generation: int
@@ -268,7 +268,7 @@ def logit(p: float) -> float:
 
 
 def initial_parameters(n_users: int, n_items: int, settings: GameSettings, rng: np.random.Generator) -> Params:
-    """Random start: N(0, init_std^2) embeddings, identity relation, bias at logit(prior), lecun-uniform MLPs."""
+    """Initial values: N(0, init_std^2) embeddings, identity relation, bias at logit(prior), lecun-uniform MLPs."""
     d_u, d_i = settings.dim, settings.dim_i
 
     def normal(*shape: int) -> F32:
@@ -277,7 +277,7 @@ def initial_parameters(n_users: int, n_items: int, settings: GameSettings, rng: 
     params: Params = {
         "user": normal(n_users, d_u),
         "item": normal(n_items, d_i),
-        # Without this start, training with a small prior spends its first epochs moving the bias only.
+        # Otherwise, training with a small prior would spend its first epochs moving only the bias.
         "bias": np.array([logit(settings.prior)], dtype=np.float32),
     }
     if settings.scorer == "gmf":
