@@ -39,7 +39,7 @@ class Shaping:
         list[str] | None,
         _rule("--at-most", "At most N items with the same value, such as genre=3; may be repeated.", "COLUMN=N"),
     ] = None
-    diversity: Annotated[float, _rule("--diversity", "How much items lose by being alike, from 0 to 1.")] = 0.0
+    diversity: Annotated[float, _rule("--diversity", "How much items lose for being similar, from 0 to 1.")] = 0.0
     popularity_discount: Annotated[
         float, _rule("--popularity-discount", "How much popular items lose, from 0 to 1.")
     ] = 0.0

@@ -60,7 +60,7 @@ class Evaluation:
     protocol: Protocol
     on: HeldOut
     metrics: dict[str, float]
-    """Means over users, in the order asked for."""
+    """Means over users, in the order requested."""
     per_user: dict[str, F64]
     """(n_users_evaluated,) for every metric with a value per user"""
     user_idx: I64

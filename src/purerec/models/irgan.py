@@ -42,7 +42,7 @@ class IRGANConfig(PolicyConfig):
     """Settings of IRGAN."""
 
     mode: Literal["pointwise", "pairwise"] = "pointwise"
-    """Whether the discriminator looks at items one by one, or at a positive beside a generated item."""
+    """Whether the discriminator judges items one by one, or a positive against a generated item."""
     output: Literal["generator", "discriminator"] = "generator"
     """Which of the two produces the final ranking."""
     temperature: float = Field(default=2.0, gt=0, le=100)

@@ -152,7 +152,7 @@ class PURE(WithHistory, PUGMF):
         run: Run | None = None,
         pretrained: PUGMF | None = None,
     ) -> Self:
-        """As every model's `fit`; a fitted PUGMF may take the place of the pre-training epochs."""
+        """Like every model's `fit`; a fitted PUGMF may replace the pre-training epochs."""
         if pretrained is None:
             return super().fit(train, valid=valid, seed=seed, run=run)
         check_data(train, valid)

@@ -6,9 +6,9 @@ n_u are the positives of a user and pop_i those of an item. Powers above 0 let p
 that many people like, count less.
 
 Items are numbered by rank here, the least popular first, and only products with higher ranks are kept. The longest
-rows of G, those of popular items, so become the shortest: whoever looks for the products of a few items with each
-other has a sixth as much to walk through, in half the memory. Each row is made by one thread, users in rising order:
-the number of threads changes no bit.
+rows of G, those of popular items, thus become the shortest: finding the products of a few items with each other takes
+a sixth of the work, in half the memory. Each row is computed by one thread, with users in ascending order: the number
+of threads does not change a bit.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         response_model=schemas.SimilarAnswer,
         responses=errors(404, 422),
         tags=["lists"],
-        summary="The items nearest to one",
+        summary="The items most similar to one",
     )
     async def similar(id: queries.ItemId, k: queries.KQuery = 10) -> Response:
         return json_response(await service.answer("similar" if k <= requests.FEW else None, answers.similar, id, k))

@@ -12,7 +12,7 @@ from purerec.serving.process.settings import Limits
 
 _LIMITS = Limits()
 PROBLEM = {"content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}}}
-ABOUT = f"""Recommendations of one fitted model. Ids are strings everywhere; numbers are taken for ids that are such.
+ABOUT = f"""Recommendations of one fitted model. Ids are strings everywhere; numeric ids may also be sent as numbers.
 Errors are problem documents (RFC 9457). If the service has a token, everything under /v1 and /metrics needs the
 header `Authorization: Bearer ...`.
 

@@ -58,19 +58,19 @@ class RecommendRequest(Request):
     """Items that a new person liked; unknown ones are reported, none at all gives popular items."""
     k: Annotated[K, Field(description=_MANY)] = 10
     exclude_seen: StrictBool = True
-    """Leave out what the person has already."""
+    """Leave out what the person already has."""
     exclude: Annotated[list[AnyId], Field(max_length=_LIMITS.ids)] | None = None
-    """Items that may not be in the list; unknown ones are no error."""
+    """Items that may not be in the list; unknown ones are ignored."""
     items: Annotated[list[AnyId], Field(min_length=1, max_length=_LIMITS.ids)] | None = None
     """The only items that may be in the list."""
     explain: Annotated[StrictInt, Field(ge=0, le=_LIMITS.because), BeforeValidator(_whole)] = 0
     """How many reasons to give with each item."""
     where: Annotated[list[RuleText], Field(max_length=_LIMITS.conditions)] = []
-    """Conditions on the item table that all items fulfil."""
+    """Conditions on the item table that all items satisfy."""
     at_most: Annotated[dict[ColumnName, K], Field(max_length=_LIMITS.conditions)] = {}
     """For columns of the item table: no more items than this with the same value."""
     diversity: Annotated[StrictFloat, Field(ge=0, le=1)] = 0.0
-    """How much an item loses by being like one that is in the list already."""
+    """How much an item loses for being similar to one already in the list."""
     popularity_discount: Annotated[StrictFloat, Field(ge=0, le=1)] = 0.0
     """How much popular items lose."""
     cold_items: Annotated[StrictInt, Field(ge=0, le=_LIMITS.cold), BeforeValidator(_whole)] = 0

@@ -42,16 +42,16 @@ class Scored(Item):
 class Listed(Scored):
     kind: ShownReason | None = None
     """Why: `liked`, because of the items in `because`; `like_you`, popular with people like this one; `popular`, with
-    everybody; `new`, a cold item. Only if reasons were asked for."""
+    everybody; `new`, a cold item. Only if reasons were requested."""
     because: list[Reason] | None = None
     """The person's own items that are the reason, if `kind` is `liked`; else none."""
     attributes: dict[str, ShownValue] | None = None
-    """Columns of the item table, without those that are empty for this item; only if asked for."""
+    """Columns of the item table, without those that are empty for this item; only if requested."""
 
 
 class Result(Answer):
     user: str | None
-    """As it was asked for; null for a history."""
+    """The id as requested; null for a history."""
     items: list[Listed]
     unknown_items: list[str]
     """Items of the history that the model does not know."""

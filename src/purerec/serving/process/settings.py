@@ -26,7 +26,7 @@ class Limits:
     cells: int = 20_000
     """Items of all lists of a request together: people times k."""
     explained: int = 500
-    """The same, if reasons or attributes are asked for."""
+    """The same, if reasons or attributes are requested."""
     arranged: int = 2_000
     """The same, with rules that rearrange lists."""
     conditions: int = 16
