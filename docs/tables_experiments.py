@@ -112,6 +112,33 @@ def mrr_beside_paper(found: Any) -> str:
 
 
 @table
+def table5() -> str:
+    """A part for each data set and evaluator; what stands behind the names is said once."""
+    panels = result("table5")["panels"]
+    parts = [part for found in panels for part in (f"**{found['data']}, {found['label']}**", _pretraining(found))]
+    return "\n\n".join(parts) + notes_of(panels[0])
+
+
+def _pretraining(found: Any) -> str:
+    """Both metrics with their spread, the paper's, and the test of the first against the first row."""
+    first, second = metrics = list(next(iter(found["models"].values()))[0]["metrics"])
+    tests = {t["model"]: t for t in found["tests"] if t["model"] != found["baseline"]}
+    rows = []
+    for model, runs in found["models"].items():
+        values = {m: [run["metrics"][m] for run in runs] for m in metrics}
+        own = [f"{short(mean(v))} ± {short(stdev(v))}" for v in values.values()]
+        printed = paper_row(found["data"], model) if found["protocol"] != "sampled" else None
+        theirs = [short(printed[m]) for m in metrics] if printed else ["", ""]
+        test = tests.get(model)
+        against = ["", "", ""]
+        if test is not None:
+            against = [f"{test['difference']:+.4f}", p_value(test["p_holm"]), test["verdict"]]
+        rows.append([model, *own, *theirs, *against])
+    headings = ["", first, second, f"paper's {first}", second, f"{first} against {found['baseline']}", "p (Holm)", ""]
+    return markdown(headings, rows)
+
+
+@table
 def exposure() -> str:
     found = result("exposure")
     names = list(found["rows"][0]["metrics"])
