@@ -8,6 +8,7 @@ from importlib import import_module
 import pytest
 
 from conftest import ROOT, need
+from purerec.output.vectors import WITH_VECTORS
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 
@@ -43,6 +44,15 @@ def test_the_walks_go_through_what_is_there():
 def test_readme_begins_with_the_demo_and_the_tests():
     commands = re.findall(r"^\$ (.*?)(?: {2,}#.*)?$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
     assert commands[:2] == ["make demo", "make test"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/growing.md"])
+def test_what_is_exported_has_vectors(page):
+    text = (ROOT / page).read_text()
+    exported = set(re.findall(r"purerec export (\w+) ", text))
+    fitted = {out: model for model, out in re.findall(r"purerec fit .*?--model (\w+) .*?--out (\w+)", text)}
+    assert exported
+    assert {fitted[folder] for folder in exported} <= set(WITH_VECTORS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -104,11 +104,16 @@ def counted(n: int, one: str, several: str = "") -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The remedy for an unknown name: suggest the closest known one, or list them all."""
+    names = list(known)
+    return guess(name, names).strip() or f"choose from {', '.join(names) or 'none'}"
+
+
+def guess(name: str, known: Iterable[str]) -> str:
+    """The closest known name as a question, followed by a space; empty if none is close."""
     import difflib  # not needed to import purerec
 
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}?" if near else f"choose from {', '.join(names) or 'none'}"
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 def first_problem(error: ValidationError) -> str:

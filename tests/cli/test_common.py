@@ -44,9 +44,44 @@ def test_verbose_says_what_was_read_the_settings_and_each_epoch(command: Command
     done = command("fit", clicks, "--model", "bpr", "--set", "epochs=2", "--out", "m", "--verbose")
     lines = done.err.splitlines()
     assert lines[0].startswith(f"read {clicks}: Interactions('clicks'")
-    assert lines[1].startswith("epoch 0 (triples): loss ")
+    assert lines[1] == f"{clicks}: 'user' is the user, 'item' is the item"
+    assert lines[2].startswith("epoch 0 (triples): loss ")
     assert "bpr: epochs 2, " in done.err
     assert "dim 5 (by default)" in done.err
+
+
+def test_columns_that_go_by_position_are_told(command: Command, tmp_path: Path) -> None:
+    people = "anna,tea\nanna,milk\nbob,tea\nbob,cake\ncarl,milk\n"
+    Path("log.csv").write_text("who,what\n" + people)
+    told = "log.csv: no header, so columns go by position: user, item\n"
+    assert told in command("fit", "log.csv", "--model", "itempop", "--out", "m").err
+    assert told not in command("fit", "log.csv", "--model", "itempop", "--out", "m", "--quiet").err
+    named = command("fit", "log.csv", "--model", "itempop", "--user", "who", "--item", "what", "--out", "m")
+    assert told not in named.err
+    assert "5 positives of 3 users" in named.out
+    Path("test.csv").write_text("anna,cake\n")
+    parts = command("evaluate", "--train", "log.csv", "--test", "test.csv", "--model", "itempop")
+    assert told in parts.err
+    assert "test.csv: no header" in parts.err
+
+
+def test_a_fit_that_its_limit_cut_short_says_so(command: Command, clicks: Path) -> None:
+    fit = ["fit", clicks, "--model", "bpr", "--out", "m"]
+    cut = command(*fit, "--set", "epochs=100000", "--limit", "0.001s")
+    assert "stopped by the time limit of 0.001 s, after " in cut.err
+    assert "stopped" not in command(*fit, "--set", "epochs=2", "--limit", "10m").err
+
+
+def test_a_model_that_has_seen_the_test_part_and_how_to_fit_it(command: Command, clicks: Path) -> None:
+    command("fit", clicks, "--model", "itempop", "--out", "m")
+    refused(
+        command("evaluate", clicks, "--from", "m", "--split-seed", "3"),
+        "; fit it with --split ratio --test 0.2 --split-seed 3\n",
+    )
+    command(
+        "fit", clicks, "--model", "itempop", "--split", "ratio", "--test", "0.2", "--split-seed", "3", "--out", "m"
+    )
+    assert command("evaluate", clicks, "--from", "m", "--split-seed", "3").code == 0
 
 
 def test_fit_tells_a_program_what_it_did(command: Command, clicks: Path) -> None:

@@ -12,6 +12,16 @@ def test_compare(clicks):
     assert done.stdout.splitlines()[-1].startswith("Use ")
 
 
+def test_compare_takes_the_models_of_a_settings_file(clicks, tmp_path):
+    settings = tmp_path / "tuned.toml"
+    settings.write_text("[models.itempop]\nsettings = {}\n[models.itemknn]\nsettings = { neighbors = 5 }\n")
+    done = purerec("compare", clicks, "--settings", settings, "--json", tmp_path / "found.json", check=0)
+    found = json.loads((tmp_path / "found.json").read_text())["models"]
+    assert list(found) == ["itempop", "itemknn"]
+    assert found["itemknn"][0]["settings"]["neighbors"] == 5
+    assert "has settings" not in done.stderr
+
+
 def test_compare_with_settings_for_those_that_have_them(clicks, tmp_path):
     told = ["--models", "itempop,bpr,pugmf", "--seeds", "1", "--set", "dim=3", "--set", "epochs=2"]
     purerec("compare", clicks, *told, "--json", tmp_path / "found.json", check=0)

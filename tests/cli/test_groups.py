@@ -11,6 +11,9 @@ import pytest
 import purerec as pr
 from cli.conftest import Command, refused
 from conftest import ROOT
+from own_code import own_code
+
+__all__ = ["own_code"]
 
 
 @pytest.fixture
@@ -58,9 +61,23 @@ def test_the_next_command_has_the_options_that_matter(command: Command, tmp_path
     following = done.err.splitlines()[-1].removeprefix("next: purerec ")
     assert following == (
         "fit log.csv --model itemknn --set neighbors=5 "
-        "--user visitor --item page --rating stars --min-rating 3.0 --out model"
+        "--user visitor --item page --rating stars --min-rating 3 --out model"
     )
     assert command(*following.split()).code == 0
+
+
+def test_the_next_command_reads_with_the_same_reader(command: Command, tmp_path: Path, own_code: None) -> None:
+    (tmp_path / "readers_here.py").write_text(
+        "import polars, purerec as pr\n"
+        "@pr.register_reader('.jsonl')\ndef lines(path): return polars.read_ndjson(path)\n"
+    )
+    rows = [{"user": u, "item": (u * k) % 12} for u in range(30) for k in range(10)]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = command("evaluate", "log.jsonl", "--import", "readers_here", "--model", "itempop")
+    following = done.err.splitlines()[-1].removeprefix("next: purerec ")
+    assert following == "fit log.jsonl --model itempop --out model --import readers_here"
+    fitted = command(*following.split())
+    assert "next: purerec recommend model --user 0   or   purerec serve model" in fitted.err
 
 
 def test_the_commands_of_the_page(command: Command, ml_100k: pr.Interactions, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def test_from_a_file_to_settings_that_other_commands_take(clicks, tmp_path):
     assert "dim" not in content["models"]["itemknn"]["settings"]
     assert content["trials_each"] == 4
     assert str(tmp_path) not in content["command"].replace(str(clicks), "")
+    assert f"next: purerec compare {clicks} --settings {out}\n" in done.stderr
     found = json.loads((tmp_path / "found.json").read_text())
     assert {name: one["trials"] for name, one in found["models"].items()} == {"itempop": 1, "itemknn": 4, "svd": 4}
     # The study file is not overwritten by accident; with --resume the answer is there at once.

@@ -127,3 +127,7 @@ def test_fingerprint_tells_data_apart(tiny):
     assert tiny.fingerprint != tiny.with_positives(4).fingerprint
     as_text = Interactions.from_columns(["1"], ["2"])
     assert as_text.fingerprint != Interactions.from_columns([1], [2]).fingerprint
+
+
+def test_density_counts_pairs_not_rows() -> None:
+    assert Interactions.from_columns([0, 0, 1], [0, 0, 1]).density == 0.5

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from conftest import need
 from purerec.data.interactions import Interactions
-from purerec.data.readers import read, read_labels
+from purerec.data.readers import layout_of, read, read_labels
 from purerec.errors import DataError, ReadError
 
 
@@ -128,6 +128,11 @@ def test_columns_by_name_and_by_position(tmp_path):
         (["2001-01-01T00:00:01", "2001-01-02T00:00:00"], "ms", 978307201000),
         (["2001-01-01 00:00:01", "2001-01-02 00:00:00"], "ms", 978307201000),
         (["0", "5"], "s", 0),
+        (["01/02/2001", "31/01/2001"], "ms", 980985600000),
+        (["02/01/2001", "01/31/2001"], "ms", 980985600000),
+        (["02/01/2001 00:00", "01/31/2001 13:45"], "ms", 980985600000),
+        (["01.02.2001", "31.01.2001"], "ms", 980985600000),
+        (["02/02/2001", "01/01/2001"], "ms", 981072000000),
     ],
 )
 def test_times_in_any_unit(tmp_path, stamps, unit, first):
@@ -175,6 +180,12 @@ GOOD = "1,2,3,978300760\n"
         (b"PAR1\0\0\0\0", "binary file"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "binary file"),
         ("one\ntwo\n", "single column"),
+        ("user,item,date\n1,2,02/02/2001\n1,3,01/02/2001\n", "row 3 .* either number may be the month"),
+        ("user;item;rating\n1;2;3\n1;3;2,5\n", "row 3 has the rating '2,5'.*; write decimals with a point"),
+        ('{"user": 1, "item": 2}\n{"user": 1, "item": 3}\n', "is JSON, which is not read directly; convert it"),
+        ('[\n{"user": 1, "item": 2}\n]\n', "is JSON"),
+        (b"PK\x03\x04", "binary file, not text; unpack it"),
+        ("who,what\n1,2\n", "say which with user='NAME', item='NAME'"),
     ],
 )
 def test_bad_files_name_the_file_the_row_and_the_remedy(tmp_path, content, message):
@@ -183,6 +194,23 @@ def test_bad_files_name_the_file_the_row_and_the_remedy(tmp_path, content, messa
         read(path)
     assert "bad.csv" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_sheet_is_to_be_saved_as_text(tmp_path):
+    with pytest.raises(ReadError, match=r"a\.xlsx: is a binary file, not text; save the sheet as CSV"):
+        read(write(tmp_path, "a.xlsx", b"PK\x03\x04"))
+
+
+def test_the_layout_of_a_file(tmp_path):
+    layout = layout_of(write(tmp_path, "a.csv", "customer_id,sku\nanna,tea\n"))
+    assert (layout.has_header, layout.names, layout.roles) == (True, ("customer_id", "sku"), {"user": 0, "item": 1})
+    packed = tmp_path / "a.tsv.gz"
+    packed.write_bytes(gzip.compress(b"who\twhat\nanna\ttea\n"))
+    layout = layout_of(packed)
+    assert (layout.has_header, layout.roles) == (False, {"user": 0, "item": 1})
+    assert layout_of(packed, user="who", item="what").has_header
+    assert layout_of(write(tmp_path, "lists.txt", "0 1 2\n1 3\n")) is None
+    assert layout_of(tmp_path) is None
 
 
 def test_a_bad_row_far_down_is_named(tmp_path):

@@ -31,6 +31,14 @@ def test_wrong_names(names: Any) -> None:
         parse_all(names)
 
 
+@pytest.mark.parametrize(
+    ("name", "near"), [("ndcg@20", "NDCG@20"), ("Recal@20", "Recall@20"), ("Recall", "Recall@10"), ("mrr", "MRR")]
+)
+def test_a_name_that_is_nearly_right(name: str, near: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown metric '{name}'; did you mean {near}"):
+        parse_all(name)
+
+
 def test_a_data_set_may_have_metrics_of_its_own() -> None:
     assert default_metrics("ml-100k") == default_metrics("clicks") == DEFAULT_METRICS
     assert default_metrics("gowalla")[:2] == ("Recall@20", "NDCG@20")

@@ -41,6 +41,8 @@ def comparison(runs, **more):
 def test_a_clear_winner():
     found = comparison([run("ease", {"P@5": 0.2, "MRR": 0.4}), run("pure", {"P@5": 0.3, "MRR": 0.5})])
     assert found.best == "pure"
+    assert repr(found).splitlines()[1:] == [found.advice]
+    assert len(repr(found.results["pure"])) < 1_000  # no settings, and no values of single users
     assert found.advice.startswith(
         "Use pure: it is better in P@5 than every other over 400 people; next is ease, 0.1000"
     )

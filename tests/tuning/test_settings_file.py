@@ -37,7 +37,7 @@ def test_settings_files(tmp_path):
     settings_file.write_settings(path, facts, models)
     assert settings_file.read_settings(path)["svd"] == {"dim": 3, "learning_rate": 0.05}
     assert make_model("ials", **settings_file.settings_from(path, "ials")).config.alpha is None
-    with pytest.raises(ConfigError, match="has settings for itempop, svd, ials, not for bpr"):
+    with pytest.raises(ConfigError, match="has settings for itempop, svd, ials, not for bpr; leave bpr out"):
         settings_file.settings_from(path, "bpr")
     path.write_text("[models.svd]\nsettings = { dmi = 3 }\n")
     with pytest.raises(ConfigError, match="did you mean dim"):

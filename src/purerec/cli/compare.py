@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from purerec.cli.completing import complete_models
 from purerec.cli.groups import Parts, Reading, as_given
 from purerec.cli.options import (
+    MODELS_HELP,
     DataOpt,
     JsonOpt,
     MetricsOpt,
-    ModelsOpt,
     PoolOpt,
     ProtocolOpt,
     SetOpt,
@@ -32,10 +33,20 @@ if TYPE_CHECKING:
     from purerec.data.splits import Split
     from purerec.experiments.results import Comparison
 
+QUICK = ("itemknn", "ials", "gmf", "ease", "pure")
+"""Of different kinds, and fitted in seconds on data of medium size"""
+
 
 def compare(
     data: DataOpt = None,
-    models: ModelsOpt = "itemknn,ials,gmf,ease,pure",
+    models: Annotated[
+        str | None,
+        typer.Option(
+            "--models",
+            help=f"{MODELS_HELP} By default {','.join(QUICK)}, or those of --settings.",
+            autocompletion=complete_models,
+        ),
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -89,7 +100,10 @@ def compare(
     from purerec.experiments.cells.view import watching
     from purerec.experiments.compare import cell_store, compare
     from purerec.experiments.picture import check_name
+    from purerec.tuning.settings_file import read_settings
 
+    if models is None:
+        models = ",".join(QUICK if settings is None else read_settings(settings))
     named = models_of(models)
     settings_of_each(named, set_)  # reports errors before the data is read
     kind = protocol_of(protocol)

@@ -30,6 +30,7 @@ from purerec.output import console
 
 if TYPE_CHECKING:
     from purerec.data.items.table import ItemTable
+    from purerec.training.history import History
 
 
 def fit(
@@ -97,6 +98,7 @@ def fit(
     from purerec.output.tracking import check_can_log, log_fit
     from purerec.storage import beside, check_outputs, check_target, locked, remove_folder
     from purerec.training.checkpoints import CHECKPOINT
+    from purerec.training.history import TIME_LIMIT
     from purerec.training.run import Run
     from purerec.tuning.settings_file import check_searched
 
@@ -160,6 +162,9 @@ def fit(
         f"{model} fitted on {counted(facts.positives, 'positive')} of {counted(facts.users, 'user')} and "
         f"{counted(facts.items, 'item')} in {facts.fit_seconds:.2f} s, saved in {folder}"
     )
+    history: History | None = getattr(recommender, "history", None)  # of models that are fitted in epochs
+    if history is not None and history.stopped.startswith(TIME_LIMIT):
+        console.note(f"stopped by the {history.stopped}, after {counted(len(history.records), 'epoch')}")
     if judged is not None and parts is not None:
         console.say(f"on the test part of {parts.describe()}; {judged.label}:")
         console.table(list(judged.metrics), [list(judged.metrics.values())])

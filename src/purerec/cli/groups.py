@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from purerec.cli.options import IMPORTED
 from purerec.cli.paths import check_paths
 from purerec.data.plugins.named import IMPORT_FIRST
 from purerec.errors import ConfigError
@@ -56,6 +57,7 @@ class Common:
         if self.quiet and self.verbose:
             raise ConfigError("give --quiet or --verbose, not both")
         before = os.environ.get(IMPORT_FIRST)
+        imported = IMPORTED.set(self.import_ or [])
         try:
             for names in self.import_ or []:
                 if not all(name.strip() for name in names.split(",")):
@@ -68,6 +70,7 @@ class Common:
             with console.speaking("quiet" if self.quiet else "verbose" if self.verbose else "usual"):
                 yield
         finally:
+            IMPORTED.reset(imported)
             if before is None:
                 os.environ.pop(IMPORT_FIRST, None)
             else:
@@ -99,6 +102,8 @@ class Reading(FileColumns):
 
         data = self._read(source)
         console.detail(f"read {source}: {data!r}")
+        if source not in catalog.CATALOG:
+            self._tell_columns(source)
         if explain_positives and source not in catalog.CATALOG:
             self._explain_positives(source, data)
         return data
@@ -131,8 +136,24 @@ class Reading(FileColumns):
 
         parts = given_split(train, test, valid, **self._options)
         console.detail(f"read {train} and {test}: {parts.describe()}")
+        for part in filter(None, (train, Path(test), valid)):
+            self._tell_columns(part)
         self._explain_positives(str(train), parts.train)
         return parts
+
+    def _tell_columns(self, source: str | Path) -> None:
+        """What was taken for what; without being asked to, where no heading says so."""
+        from purerec.data.readers import layout_of
+
+        options = {name: value for name, value in self._options.items() if name != "positive_rating"}
+        layout = layout_of(source, **options)
+        if layout is None:
+            return
+        found = sorted(layout.roles.items(), key=lambda role_at: role_at[1])
+        if layout.has_header:
+            console.detail(f"{source}: " + ", ".join(f"{layout.names[at]!r} is the {role}" for role, at in found))
+        else:
+            console.note(f"{source}: no header, so columns go by position: {', '.join(role for role, _ in found)}")
 
     def _explain_positives(self, source: str, data: Interactions) -> None:
         if data.rating is not None:
@@ -271,7 +292,11 @@ def as_given(group: Any) -> list[str]:
     """The options of a group that differ from their defaults, as words of a command line."""
     given = {f.name: getattr(group, f.name) for f in fields(group) if getattr(group, f.name) != f.default}
     options = ((f"--{name.replace('_', '-')}", value) for name, value in given.items())
-    return [word for option, value in options for word in ([option] if value is True else [option, str(value)])]
+    return [word for option, value in options for word in ([option] if value is True else [option, _typed(value)])]
+
+
+def _typed(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -141,9 +142,15 @@ def as_typed(model: str) -> str:
     return class_path(model_class(model)) or model
 
 
-def command(*words: object) -> str:
-    """A command to type next, quoted for the shell."""
-    return shlex.join(["purerec", *map(str, words)])
+IMPORTED: ContextVar[list[str]] = ContextVar("IMPORTED")
+"""The modules of --import, while a command runs"""
+
+
+def command(name: str, *words: object) -> str:
+    """A command to type next, quoted for the shell; one that reads data needs the same imports as this one."""
+    typed = ["purerec", name, *map(str, words)]
+    again = [] if name in ("recommend", "serve") else IMPORTED.get([])
+    return shlex.join(typed + [word for module in again for word in ("--import", module)])
 
 
 def limit_of(text: str | None) -> float | None:

@@ -152,11 +152,12 @@ def tune(
         _summary(found)
     if out is not None:
         console.say(f"settings written to {out}")
-        same = [*([] if data is None else [data, "--split", split]), *as_given(given), *as_given(reading)]
+        how = [] if split == "auto" else ["--split", split]
+        same = [*([] if data is None else [data, *how]), *as_given(given), *as_given(reading)]
         if kind != "exact":
             same += ["--protocol", kind, "--pool", str(pool)]
-        first = next(iter(found))
-        console.note(f"next: {command('evaluate', *same, '--model', as_typed(first), '--settings', out)}")
+        what = ("compare",) if len(found) > 1 else ("evaluate", "--model", as_typed(next(iter(found))))
+        console.note(f"next: {command(what[0], *same, *what[1:], '--settings', out)}")
 
 
 def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerprint: str) -> Path:

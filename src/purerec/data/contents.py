@@ -82,8 +82,8 @@ def shown(path: str | os.PathLike[str]) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN // 2]}...{text[-_LONGEST_SHOWN // 2 :]}"
 
 
-def content_of(path: Path, encoding: str) -> Content:
-    """The text of a regular file, decompressed if it is a gzip file."""
+def content_of(path: Path, encoding: str, *, beginning: bool = False) -> Content:
+    """The text of a regular file, decompressed if it is a gzip file; of that, perhaps only the beginning."""
     where = shown(path)
     codec = text_codec(encoding, where)
     check_file(path)
@@ -91,7 +91,7 @@ def content_of(path: Path, encoding: str) -> Content:
         with path.open("rb") as file:
             magic = file.read(4)
             file.seek(0)
-            raw = _unpacked(file, where) if magic[:2] == b"\x1f\x8b" else _mapped(file)
+            raw = _unpacked(file, where, beginning=beginning) if magic[:2] == b"\x1f\x8b" else _mapped(file)
     except (OSError, ValueError) as error:
         if isinstance(error, ReadError):
             raise
@@ -145,13 +145,15 @@ def _mapped(file: BinaryIO) -> bytes | mmap.mmap:
     return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else file.read()
 
 
-def _unpacked(file: BinaryIO, where: str) -> bytes:
+def _unpacked(file: BinaryIO, where: str, *, beginning: bool) -> bytes:
     """The content of a gzip file, piece by piece, because a small file may decompress to more than fits in memory."""
     room, whole = _available_memory(), io.BytesIO()
     try:
         with gzip.GzipFile(fileobj=file) as packed:
             while piece := packed.read(_UNPACKED_AT_ONCE):
                 whole.write(piece)
+                if beginning:
+                    break
                 if whole.tell() > room // 2:
                     raise ReadError(
                         f"{where}: unpacks to more than {whole.tell() / 2**30:.1f} GB, which does not fit into "
@@ -190,7 +192,8 @@ def text_codec(encoding: str, where: str) -> str:
 
 def refuse_binary(raw: bytes | mmap.mmap, codec: str, where: str) -> None:
     if raw[:4] in (b"PAR1", b"PK\x03\x04"):
-        remedy = "name it .parquet" if raw[:4] == b"PAR1" else "unpack it and give the CSV or TSV file inside"
+        zipped = "save the sheet as CSV" if where.lower().endswith((".xlsx", ".ods")) else "unpack it"
+        remedy = "name it .parquet" if raw[:4] == b"PAR1" else f"{zipped} and give the CSV or TSV file"
     elif codec == "utf-8" and raw[:2] in _UTF_16:
         raise ReadError(f"{where}: is UTF-16, not UTF-8", "pass encoding='utf-16'", command="give --encoding utf-16")
     elif codec == "utf-8" and raw.find(b"\0", 0, SAMPLE_BYTES) >= 0:

@@ -173,7 +173,7 @@ class Interactions:
     def density(self) -> float:
         """Share of all user-item pairs that occur in the log (the paper's 'sparsity')."""
         cells = self.n_users * self.n_items
-        return len(self) / cells if cells else 0.0
+        return len(self.pairs) / cells if cells else 0.0
 
     @property
     def is_positive(self) -> Mask:

@@ -44,6 +44,13 @@ class Made(_Facts):
     of: Literal["train"] | None = None
     """Set for validation folds, which are splits of a train part."""
 
+    def as_options(self) -> list[str]:
+        """The options of a command that makes the same split."""
+        method = f"u{self.parameters.fold}" if self.method == "official" else str(self.method)
+        given = self.parameters.given() | ({"split-seed": self.seed} if self.seed else {})
+        told = [(f"--{name}", given[name]) for name in ("test", "n", "at", "split-seed") if name in given]
+        return [str(word) for option in [("--split", method), *told] for word in option]
+
     @classmethod
     def read(cls, facts: Any) -> Self:
         """From a manifest."""

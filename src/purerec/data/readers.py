@@ -116,6 +116,17 @@ def read_labels(
 # ---------------------------------------------------------------------- files
 
 
+def layout_of(source: str | os.PathLike[str], *, encoding: str = "utf-8", **options: Any) -> TextLayout | None:
+    """How `read`, with these options, takes a table in text, from its beginning; None for anything else."""
+    path = Path(os.fsdecode(source))
+    other = path.is_dir() or is_url(os.fsdecode(source)) or _suffix(path) in PARQUET or reader_of(_suffix(path))
+    if other or is_list_file(source, encoding=encoding, **options):
+        return None
+    sample = content_of(path, encoding, beginning=True).sample(shown(path))
+    columns: ColumnRoles = {role: options.get(role) for role in ROLES}
+    return sniff(sample, where=shown(path), suffix=_suffix(path), columns=columns)
+
+
 def is_list_file(
     source: str | os.PathLike[str], *, encoding: str = "utf-8", equally_long: bool = False, **options: Any
 ) -> bool:
@@ -127,7 +138,8 @@ def is_list_file(
     suffix = _suffix(path)
     if options.get("lists") is not None or _tells_a_table(**options) or suffix in PARQUET or reader_of(suffix):
         return bool(options.get("lists"))
-    return is_adjacency(content_of(path, encoding).sample(shown(path)), equally_long=equally_long)
+    sample = content_of(path, encoding, beginning=True).sample(shown(path))
+    return is_adjacency(sample, equally_long=equally_long)
 
 
 def _tells_a_table(*, delimiter: str | None = None, header: bool | None = None, **columns: Any) -> bool:

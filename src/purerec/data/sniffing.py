@@ -71,6 +71,11 @@ def sniff(
     lines = [line for line in text_lines(text, most=200) if line.strip(BLANK)]
     if not lines:
         raise ReadError(f"{where}: the file has no rows; give a file with one interaction per line")
+    if _is_json(lines[0]):
+        raise ReadError(
+            f"{where}: is JSON, which is not read directly; convert it to CSV, or register a reader for it "
+            "(docs/extending.md has one for JSON lines)"
+        )
     delimiter = delimiter or _find_delimiter(lines, suffix)
     rows = [split_line(line, delimiter) for line in lines]
     if len(rows[0]) < 2:
@@ -92,6 +97,11 @@ def sniff(
 def text_lines(text: str, *, most: int = -1) -> list[str]:
     """Lines that end in LF or CRLF. (`str.splitlines` also splits at characters that may be part of an id.)"""
     return [line.removesuffix("\r") for line in text.split("\n", most)][: most if most > 0 else None]
+
+
+def _is_json(line: str) -> bool:
+    """Whether a file that begins like this has objects in it."""
+    return re.match(r'(\[\s*)?\{\s*("|$)|\[\s*$', line.strip(BLANK)) is not None
 
 
 def _check_delimiter(delimiter: str | None, where: str) -> None:
@@ -180,13 +190,15 @@ def find_roles(
                 roles[role] = min(free, key=lambda n: KNOWN_NAMES[role].index(_normal(names[n])))
     else:
         _roles_by_position(roles, len(names), body, required)
-    for role in required:
-        if role not in roles:
-            raise ReadError(
-                f"{where}: no column is recognised as the {role}; there are {_listed(names)}",
-                f"say which with {role}='NAME'",
-                command=f"say which with --{role} NAME" if "user" in required else "call them item and title",
-            )
+    missing = [role for role in required if role not in roles]
+    if missing:
+        raise ReadError(
+            f"{where}: no column is recognised as the {missing[0]}; there are {_listed(names)}",
+            "say which with " + ", ".join(f"{role}='NAME'" for role in missing),
+            command=f"say which with {' '.join(f'--{role} NAME' for role in missing)}"
+            if "user" in required
+            else "call them item and title",
+        )
     return roles
 
 

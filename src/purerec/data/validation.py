@@ -3,6 +3,7 @@ row."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -22,6 +23,9 @@ _EARLIEST_S = 315_532_800  # 1 January 1980: no log in a finer unit than seconds
 _UNITS: tuple[tuple[TimeUnit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
 _LARGEST_EXACT = 2**53
 """From here on, floats cannot represent all whole numbers."""
+
+_SLASHED = ("%d/%m/%Y", "%m/%d/%Y")
+"""What 03/04/2024 may be"""
 
 Bad = npt.NDArray[np.bool_] | pl.Series
 
@@ -101,8 +105,10 @@ def _check_rating(rows: _Rows) -> F32:
     if column.dtype == pl.String or isinstance(column.dtype, pl.Categorical | pl.Enum):
         column = column.cast(pl.String).str.strip_chars().cast(pl.Float32, strict=False)
         if column.null_count():
-            fact = "the rating {value!r}, which is not a number"
-            rows.fail("rating", column.is_null(), fact, "fix or remove it")
+            at = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            comma = re.fullmatch(r"\s*[+-]?\d+,\d+\s*", str(rows.table["rating"][at]))
+            remedy = "write decimals with a point, as in 2.5" if comma else "fix or remove it"
+            rows.fail_at(at, "rating", "the rating {value!r}, which is not a number", remedy)
     elif not column.dtype.is_numeric():
         rows.refuse_type("rating", "ratings are numbers: convert it, or read without it")
     values = column.cast(pl.Float32).to_numpy()
@@ -177,7 +183,7 @@ def _times_in_text(rows: _Rows, text: pl.Series) -> pl.Series:
         return whole
     # Fractions, numbers beyond 64 bits, or dates: the majority decides which row is wrong.
     numbers = text.cast(pl.Float64, strict=False)
-    found = numbers if 2 * numbers.null_count() <= len(numbers) else _parse_dates(text)
+    found = numbers if 2 * numbers.null_count() <= len(numbers) else _parse_dates(rows, text)
     if found.null_count():
         rows.fail(
             "timestamp",
@@ -188,8 +194,10 @@ def _times_in_text(rows: _Rows, text: pl.Series) -> pl.Series:
     return found
 
 
-def _parse_dates(text: pl.Series) -> pl.Series:
-    for pattern in (None, "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y"):
+def _parse_dates(rows: _Rows, text: pl.Series) -> pl.Series:
+    if text.str.contains(r"^\d{1,2}/\d{1,2}/\d{4}").any():
+        return _parse_slashed(rows, text)
+    for pattern in (None, "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y"):
         try:
             if pattern is None:
                 parsed = text.str.to_datetime(strict=False, time_unit="ms", time_zone=None)
@@ -200,3 +208,19 @@ def _parse_dates(text: pl.Series) -> pl.Series:
         if parsed.null_count() < len(parsed):
             return parsed
     return pl.Series([None] * len(text), dtype=pl.Date)
+
+
+def _parse_slashed(rows: _Rows, text: pl.Series) -> pl.Series:
+    """Dates such as 03/04/2024, with or without a time; a day above 12 somewhere tells which number is the day."""
+    day_first, month_first = (_slashed(text, pattern) for pattern in _SLASHED)
+    if not day_first.null_count() and not month_first.null_count() and (unsure := day_first != month_first).any():
+        fact = "the timestamp {value!r}, of which either number may be the month, as in all other rows"
+        rows.fail("timestamp", unsure, fact, "write dates as 2024-05-31")
+    return min(day_first, month_first, key=lambda parsed: parsed.null_count())
+
+
+def _slashed(text: pl.Series, pattern: str) -> pl.Series:
+    parsed = text.str.to_datetime(pattern, strict=False, time_unit="ms")
+    for time in (" %H:%M:%S", " %H:%M"):
+        parsed = parsed.fill_null(text.str.to_datetime(pattern + time, strict=False, time_unit="ms"))
+    return parsed

@@ -50,7 +50,7 @@ def check_unseen(model: object, split: Split, part: Interactions, what: str) -> 
             "fit it on the train part",
             command="fit it on the file of --train alone"
             if parts_are_files
-            else f"fit it with the same --split, here {split.label}, and the same --split-seed",
+            else f"fit it with {' '.join(split.made.as_options())}",
         )
 
 

@@ -8,6 +8,7 @@ positives.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -255,7 +256,17 @@ def parse(name: str, *, imports: bool = True) -> Metric:
             raise ConfigError(f"the metric {own.name} {'needs a k' if own.at_k else 'has no k'}: write {own.written}")
         return Metric(own.name if k is None else f"{own.name}@{k}", own.name, None if k is None else int(k), own)
     known = [*_OF_RANKS, *(f"{known}@k" for known in (*_OF_RANKS_AT_K, *_OF_LISTS)), *_OF_CANDIDATES, *own_names()]
-    raise ConfigError(f"unknown metric {name!r}; known are {', '.join(known)} with a whole number k, as in P@10")
+    raise ConfigError(
+        f"unknown metric {name!r}; {_guess(kind, k)}known are {', '.join(known)} with a whole number k, as in P@10"
+    )
+
+
+def _guess(kind: str, k: str | None) -> str:
+    """The metric that is spelled nearly like this, as a question: in small letters, without its k, a letter wrong."""
+    spelled = {name.lower(): name for name in (*_OF_RANKS, *_OF_CANDIDATES)}
+    spelled |= {name.lower(): f"{name}@{k or 10}" for name in (*_OF_RANKS_AT_K, *_OF_LISTS)}
+    near = difflib.get_close_matches(kind.lower(), spelled, n=1, cutoff=0.75)
+    return f"did you mean {spelled[near[0]]}? " if near else ""
 
 
 def parse_of_ranks(name: str) -> Metric:

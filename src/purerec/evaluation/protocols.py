@@ -135,7 +135,7 @@ class Evaluation:
         title, note = f"{self.model} on {self.on}", f"{self.label}; {self.users_told}"
         return html_table(title, list(self.metrics), [list(self.metrics.values())], note)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         users = self.users_told
         widths = [max(len(name), 6) for name in self.metrics]
         names = "  ".join(name.rjust(width) for name, width in zip(self.metrics, widths, strict=True))

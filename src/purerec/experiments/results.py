@@ -23,18 +23,18 @@ class RunResult:
     data: str
     split: str
     model: str
-    settings: dict[str, Any]
-    resolved: dict[str, int | float]
+    settings: dict[str, Any] = field(repr=False)
+    resolved: dict[str, int | float] = field(repr=False)
     """The values of settings that are None because they depend on the data."""
     seed: int
-    evaluation: Evaluation
+    evaluation: Evaluation = field(repr=False)
     fit_seconds: float
     evaluate_seconds: float
     peak_rss_mb: float
     """Peak memory of the process during the run."""
     added_mb: float
     """How much of it the run added."""
-    provenance: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict, repr=False)
     """When, from which commit and on which machine."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,6 +78,10 @@ class Comparison:
     """Models that took too long, and when they were stopped; seeds that were finished are in `results`."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Footnotes to rows."""
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{model} {self.mean(model, self.metric):.4f}" for model in self.results)
+        return f"Comparison({self.data!r}, {self.metric}: {means})\n{self.advice}"
 
     @property
     def label(self) -> str:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from purerec.data.plugins.named import import_first, import_object, installed_names, installed_object, is_path
-from purerec.errors import ConfigError, StoreError
+from purerec.errors import ConfigError, StoreError, guess
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
@@ -95,7 +95,8 @@ def model_class(name: str) -> type[Recommender]:
     own = _own_class(name)
     if own is None:
         others = [*_OWN, *(n for n in installed_names(GROUP) if n not in _OWN)]
-        raise ConfigError(f"there is no model {name!r}; there are {', '.join([*REGISTRY, *others])}")
+        known = ", ".join([*REGISTRY, *others])
+        raise ConfigError(f"there is no model {name!r}; {guess(name, [*REGISTRY, *others])}there are {known}")
     return own
 
 

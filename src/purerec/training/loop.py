@@ -19,7 +19,7 @@ import numpy as np
 
 from purerec.errors import DivergedError, counted
 from purerec.training.checkpoints import Checkpoints
-from purerec.training.history import History, Record
+from purerec.training.history import TIME_LIMIT, History, Record
 from purerec.training.progress import log, progress
 from purerec.training.run import Run, Trainable
 from purerec.types import State
@@ -83,7 +83,7 @@ def train(
                 history.stopped = f"asked to stop after {counted(run.stop_after, 'epoch')}"
                 break
             if run.time_limit_s is not None and time.perf_counter() - began >= run.time_limit_s:
-                history.stopped = f"time limit of {run.time_limit_s:g} s"
+                history.stopped = f"{TIME_LIMIT} of {run.time_limit_s:g} s"
                 break
             due = (number + 1) % run.checkpoint_epochs == 0
             late = time.perf_counter() - last_saved > 60 * run.checkpoint_minutes

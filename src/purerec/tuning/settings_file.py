@@ -69,7 +69,10 @@ def settings_from(path: Path, model: str) -> dict[str, Any]:
     """The settings of one model in a settings file, checked."""
     found = read_settings(path)
     if model not in found:
-        raise ConfigError(f"{path} has settings for {', '.join(found) or 'no model'}, not for {model}")
+        raise ConfigError(
+            f"{path} has settings for {', '.join(found) or 'no model'}, not for {model}; "
+            f"leave {model} out, or tune it, too"
+        )
     make_model(model, **found[model])  # raises an error for a name or value unknown to this version
     return found[model]
 

@@ -33,6 +33,8 @@ def test_tables_for_notebooks() -> None:
     split = pr.split(checkerboard(), "ratio")
     assert "<td style='text-align:right'>115</td>" in split._repr_html_()
     found = pr.evaluate(pr.ItemPop().fit(split.full_train), split, metrics="P@5,MRR")
+    assert repr(found) == str(found)
+    assert len(repr(found).splitlines()) == 3
     page = found._repr_html_()
     assert f"<td style='text-align:right'>{found.metrics['P@5']:.4f}</td>" in page
     assert "19 users, 1 without a test positive left out" in page

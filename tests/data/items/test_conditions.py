@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import purerec as pr
-from purerec.data.items.conditions import Condition, fulfilled
+from purerec.data.items.conditions import Condition, fulfilled, nothing_fulfils
 from purerec.errors import ConfigError
 
 TABLE = pr.read_items(
@@ -47,6 +47,20 @@ TABLE = pr.read_items(
 def test_conditions(text, rows):
     found = Condition.parse(text).mask(TABLE)
     assert [item for item, yes in zip([1, 2, 3, 4], found, strict=True) if yes] == rows
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["genre=Comedy"], None),
+        (["genre=Comdy"], "no item has genre=Comdy; did you mean Comedy?"),
+        (["year>=1990", "genre=Comdy"], "no item has genre=Comdy; did you mean Comedy?"),
+        (["year>3000"], "no item has year>3000"),
+        (["year<=1990", "year>1990"], "no item has year<=1990 and year>1990"),
+    ],
+)
+def test_conditions_that_leave_nothing_are_told(texts, message):
+    assert nothing_fulfils(TABLE, tuple(map(Condition.parse, texts))) == message
 
 
 def test_all_hold_together():

@@ -248,5 +248,7 @@ def test_installed_packages_offer_models(own_code: Path, monkeypatch: pytest.Mon
     assert pr.make_model("popular").name == "popular"
     with pytest.raises(ConfigError, match="offers the model 'popular' as 'other'"):
         pr.make_model("other")
-    with pytest.raises(ConfigError, match=r"there is no model 'another'; there are itempop, .*popular, other"):
+    with pytest.raises(
+        ConfigError, match=r"no model 'another'; did you mean other\? there are itempop, .*popular, other"
+    ):
         pr.make_model("another")

@@ -29,13 +29,21 @@ def model(request, world):
     return pr.make_model(request.param).fit(world, seed=0).set_items(items())
 
 
+def test_a_condition_that_no_item_fulfils_is_warned_of(model):
+    with pytest.warns(UserWarning, match="no item has genre=Comdy; did you mean Comedy?"):
+        assert model.recommend(5, k=3, where="genre=Comdy").is_empty()
+    with pytest.warns(UserWarning, match="no item has year>3000"):
+        assert model.recommend(5, k=3, where="year>3000").is_empty()
+    with pytest.warns(UserWarning, match="no item has year>3000"):
+        assert model.recommend_for([3], where="year>3000").is_empty()
+
+
 def test_where(model):
     plain = model.recommend(5, k=N)
     kept = [i for i in plain["item"] if i % 4 in (0, 2) and 1950 + i >= 1970 and i % 5]
     found = model.recommend(5, k=N, where=["genre=Comedy", "year>=1970", "here"])
     assert found["item"].to_list() == kept
     assert found["rank"].to_list() == list(range(1, len(kept) + 1))
-    assert model.recommend(5, k=3, where="year>3000").is_empty()
     both = model.recommend(5, k=N, where="here", items=range(30), exclude=[7])
     assert set(both["item"]) == {i for i in plain["item"] if i % 5 and i < 30 and i != 7}
     new = model.recommend_for([1, 2, 3], k=4, where="genre=Horror")

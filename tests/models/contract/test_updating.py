@@ -217,6 +217,8 @@ def test_ids_of_another_kind_are_refused(old):
     model = make_model("itempop").fit(old)
     with pytest.raises(DataError, match=r"user ids are integers \(such as 0\), those of the new data are text"):
         model.update(Interactions.from_columns(["ann"], [3]))
+    with pytest.raises(DataError, match=r"text \(such as 'ann'\)"):  # not '1', which looks like one of the model's
+        model.update(Interactions.from_columns(["1", "ann"], [3, 3]))
     with pytest.raises(DataError, match=r"item ids are integers .* text \(such as 'x'\)"):
         model.update(Interactions.from_columns([3], ["x"]))
     text = make_model("itempop").fit(Interactions.from_columns(["ann"], ["x"]))

@@ -24,6 +24,8 @@ SIGNS = "<>=!|"
 _FORM = re.compile(rf"\s*(?P<name>[^{SIGNS}]+?)\s*(?P<sign><=|>=|!=|=|<|>)\s*(?P<value>.*?)\s*", re.DOTALL)
 _ALONE = re.compile(rf"\s*(?P<no>!?)\s*(?P<name>[^{SIGNS}]+?)\s*")
 _SHOWN = 100
+_LISTED = 1000
+"""The most values to look for a similar one among"""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,18 @@ def fulfilled(table: ItemTable, conditions: tuple[Condition, ...]) -> Mask:
     for condition in conditions:
         found &= condition.mask(table)
     return found
+
+
+def nothing_fulfils(table: ItemTable, conditions: tuple[Condition, ...]) -> str | None:
+    """What is wrong with conditions that leave no item: a value that no item has is named. None if one is left."""
+    if fulfilled(table, conditions).any():
+        return None
+    for condition in conditions:
+        if not condition.mask(table).any():
+            words = getattr(table.column(condition.name), "words", ())
+            remedy = f"; {did_you_mean(condition.value, words[:_LISTED])}" if words and condition.sign == "=" else ""
+            return f"no item has {condition.text}{remedy}"
+    return f"no item has {' and '.join(condition.text for condition in conditions)}"
 
 
 def no_column(name: str, names: list[str]) -> ConfigError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from purerec.data.items.conditions import nothing_fulfils
 from purerec.data.vocabulary import Id
 from purerec.errors import ConfigError, DataError
 from purerec.models.contract import explaining
@@ -62,6 +63,7 @@ def blocks_for_users(
         raise ConfigError(f"block_users must be at least 1, not {block_users!r}")
     size = block_users or max(1, _LISTED // k)
     allowed, barred = _given(model, options.items), _barred(model, options.exclude)
+    _warn_of_rules(model, options.rules)
 
     def blocks() -> Iterator[pl.DataFrame]:
         for start in range(0, max(len(index), 1), size):
@@ -87,6 +89,7 @@ def blocks_for_users(
 def for_history(model: Recommender, history: Iterable[Id] | Id, k: int, options: ListOptions) -> pl.DataFrame:
     """See `Recommender.recommend_for`."""
     known = history_of(model, history)
+    _warn_of_rules(model, options.rules)
     found = top_for_history(
         model,
         known,
@@ -98,6 +101,12 @@ def for_history(model: Recommender, history: Iterable[Id] | Id, k: int, options:
     )
     person = (explaining.somebody_new(model, idx) for idx in [known])
     return table(model, found, reasons=_reasons(model, person, found, options.explain), cold=options.cold)
+
+
+def _warn_of_rules(model: Recommender, rules: ListRules | None) -> None:
+    """An empty list may be what the rules ask for, or a slip of the pen."""
+    if rules is not None and rules.where and (wrong := nothing_fulfils(table_of(model), rules.where)) is not None:
+        warnings.warn(wrong, stacklevel=4)
 
 
 def history_of(model: Recommender, history: Iterable[Id] | Id) -> I32:

@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from purerec.data.interactions import Csr, Interactions
+from purerec.data.sniffing import CANONICAL_INTEGER
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError
 from purerec.models.contract.fitted_on import FittedOn, LastUpdate
@@ -99,9 +100,10 @@ def append(old: Vocabulary, new: Vocabulary) -> tuple[Vocabulary, I64]:
     """The old ids followed by those of `new` not among them, and the position of each id of `new`."""
     if len(new) and old.is_integer != new.is_integer:
         kinds = ("integers", "text") if old.is_integer else ("text", "integers")
+        odd = next((i for i in new if isinstance(i, str) and CANONICAL_INTEGER.match(i) is None), new[0])
         raise DataError(
             f"the model's {old.what} ids are {kinds[0]} (such as {old[0]!r}), those of the new data are {kinds[1]} "
-            f"(such as {new[0]!r}); give ids of the same kind, or fit again with all data"
+            f"(such as {odd!r}); give ids of the same kind, or fit again with all data"
         )
     known = pl.DataFrame({"id": old.ids, "at": np.arange(len(old), dtype=np.int64)})
     found = new.ids.alias("id").to_frame().join(known, on="id", how="left", maintain_order="left")["at"]
