@@ -50,5 +50,6 @@ def test_a_fit_is_logged_and_loaded_back(
     stored = pr.load_model("m")
     uri = f"runs:/{told['mlflow_run']}/model"
     assert load_model(uri).recommend(["u1"], k=3).equals(stored.recommend(["u1"], k=3))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # it does not come with the extra
     listed = mlflow.pyfunc.load_model(uri).predict(pd.DataFrame({"user": ["u1", "u2"]}), params={"k": 3})
     assert listed["item"].tolist() == stored.recommend(["u1", "u2"], k=3)["item"].to_list()

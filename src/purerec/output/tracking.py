@@ -87,7 +87,10 @@ class Recommended:
 
     def predict(self, table: Any, params: Mapping[str, Any] | None = None) -> Any:
         """`Recommender.recommend`, as a pandas table."""
-        return self.model.recommend(table["user"].tolist(), k=int((params or {}).get("k", 10))).to_pandas()
+        import pandas
+
+        lists = self.model.recommend(table["user"].tolist(), k=int((params or {}).get("k", 10)))
+        return pandas.DataFrame(lists.to_dict(as_series=False))  # to_pandas needs pyarrow, which the extra has not
 
 
 def _load_pyfunc(path: str) -> Recommended:
