@@ -1,3 +1,6 @@
+import sys
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -27,6 +30,11 @@ def compare_models(split, plans, *, store=None, tell=lambda line: None, **how):
 
 
 PLANS = [Plan("itempop", "itempop"), Plan("small", "pugmf", {"dim": 2, "epochs": 5}), Plan("pugmf", "pugmf")]
+
+
+def test_compiling_is_no_part_of_the_time_of_a_fit(monkeypatch):
+    monkeypatch.setattr(sys.modules[run.__module__], "compiling", lambda: nullcontext(lambda: 1_000.0))
+    assert run(parts(), pr.ItemPop()).fit_seconds < 0
 
 
 def test_a_comparison_that_was_interrupted_goes_on(tmp_path, monkeypatch):

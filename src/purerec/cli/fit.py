@@ -28,6 +28,9 @@ from purerec.cli.workers import is_worker, start_workers, was_restarted, with_ro
 from purerec.errors import ConfigError, counted
 from purerec.output import console
 
+WORTH_TELLING_S = 2
+"""Compiling that takes longer is mentioned"""
+
 if TYPE_CHECKING:
     from purerec.data.items.table import ItemTable
     from purerec.training.history import History
@@ -93,6 +96,7 @@ def fit(
     from purerec.evaluation.choosing import check_choice
     from purerec.evaluation.protocols import evaluate
     from purerec.experiments.run import check_epochs, fit_with_early_stopping
+    from purerec.jit.compiling import compiling
     from purerec.models.registry import make_model, model_name
     from purerec.output.report import fit_report
     from purerec.output.tracking import check_can_log, log_fit
@@ -132,7 +136,7 @@ def fit(
         log=log,
         tensorboard=tensorboard,
     )
-    with locked(out):
+    with locked(out), compiling() as compiled:
         try:
             if early_stopping:
                 fit_with_early_stopping(recommender, train, seed=seed, options=options)
@@ -162,6 +166,8 @@ def fit(
         f"{model} fitted on {counted(facts.positives, 'positive')} of {counted(facts.users, 'user')} and "
         f"{counted(facts.items, 'item')} in {facts.fit_seconds:.2f} s, saved in {folder}"
     )
+    if compiled() > WORTH_TELLING_S:
+        console.note(f"{compiled():.0f} s of it went into compiling, which the next fit on this machine does without")
     history: History | None = getattr(recommender, "history", None)  # of models that are fitted in epochs
     if history is not None and history.stopped.startswith(TIME_LIMIT):
         console.note(f"stopped by the {history.stopped}, after {counted(len(history.records), 'epoch')}")

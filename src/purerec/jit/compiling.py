@@ -1,0 +1,42 @@
+"""How long kernels took to compile, which happens once on a machine and says nothing about a model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numba.core.event
+
+_event: Any = numba.core.event  # untyped
+
+
+class _Clock(_event.Listener):  # type: ignore[misc]
+    """Adds up the time of compilations; a kernel that is compiled for another is part of that one's."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+        self._began = 0.0
+
+    def on_start(self, event: Any) -> None:
+        if not self._depth:
+            self._began = time.perf_counter()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self.seconds += time.perf_counter() - self._began
+
+
+@contextmanager
+def compiling() -> Iterator[Callable[[], float]]:
+    """Yields how many seconds were spent on compiling since the block began."""
+    clock = _Clock()
+    _event.register("numba:compile", clock)
+    try:
+        yield lambda: clock.seconds
+    finally:
+        _event.unregister("numba:compile", clock)

@@ -1,0 +1,30 @@
+"""The time of compilations."""
+
+from __future__ import annotations
+
+import time
+
+import numba
+
+from purerec.jit.compiling import compiling
+
+
+def test_only_compiling_counts() -> None:
+    @numba.njit
+    def inner(x: int) -> int:
+        return x + 1
+
+    @numba.njit
+    def outer(x: int) -> int:
+        return inner(x) * 2  # type: ignore[no-any-return]
+
+    began = time.perf_counter()
+    with compiling() as seconds:
+        assert seconds() == 0
+        assert outer(1) == 4
+        first = seconds()
+        assert 0 < first <= time.perf_counter() - began  # the inner one is not counted twice
+        assert outer(2) == 6
+        assert seconds() == first
+    outer(1.5)
+    assert seconds() == first
