@@ -22,8 +22,8 @@ PICTURE = "comparison.svg"
 
 STEPS = {
     "show": "purerec data show gowalla",
-    "compare": f"purerec compare gowalla --models itemknn,ials,gmf,ease --plot {PICTURE}",
-    "fit": "purerec fit gowalla --model itemknn --out places",
+    "compare": f"purerec compare gowalla --plot {PICTURE}",
+    "fit": "purerec fit gowalla --model pure --out places",
     "recommend": "purerec recommend places --user 196 -k 5",
     "history": "purerec recommend places --history 50,181 -k 5 --explain",
     "similar": "python -c \"import purerec as pr; print(pr.load_model('places').similar_items(50, k=3))\"",
