@@ -105,7 +105,7 @@ def test_settings_that_were_searched_on_test_rows_are_refused(clicks, tmp_path):
     assert "inflated" not in fitted.stderr
     # The next step that was printed evaluates the task that was searched: it is run as it stands.
     (step,) = re.findall(r"^next: purerec (.*)$", done.stderr, flags=re.MULTILINE)
-    assert "--min-rating 4.0" in step
+    assert "--min-rating 4 " in step
     scored = purerec(*shlex.split(step), "--json", "-", check=0)
     assert "warning" not in scored.stderr
     assert json.loads(scored.stdout)["users"] > 0

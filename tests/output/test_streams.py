@@ -133,15 +133,19 @@ def processor_seconds(process: subprocess.Popen[str]) -> float:
 )
 def test_ctrl_c_amid_the_work(arguments, clicks, tmp_path):
     command = [*PUREREC, arguments[0], str(clicks), *arguments[1:], "--verbose"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    assert process.stderr.readline().startswith("read ")
+    said = tmp_path / "said.txt"
+    with said.open("w") as file:  # a pipe that nobody reads would be full soon, and the command would wait
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=file, stdout=subprocess.DEVNULL, text=True)
+    while not said.read_text().startswith("read "):
+        time.sleep(0.05)
+        assert process.poll() is None
     enough = processor_seconds(process) + 2
     while processor_seconds(process) < enough:
         time.sleep(0.05)
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=300)
+    process.wait(timeout=300)
+    stderr = said.read_text()
     # Python ends itself by the signal if it came amid an `exec`, as of a dataclass; a shell shows 130 for both.
     assert process.returncode in (130, -signal.SIGINT), stderr
     assert "interrupted" in stderr

@@ -71,8 +71,9 @@ def with_group(n_workers, use):
     threads = [threading.Thread(target=serve, args=(group,), daemon=True) for group in others]
     for thread in threads:
         thread.start()
-    found = use(first)
-    first.tell({"do": "end"})
-    for thread in threads:
-        thread.join(timeout=60)
-    return found
+    try:
+        return use(first)
+    finally:  # after an error, too: whoever waited on would fail a minute later, amid another test
+        first.tell({"do": "end"})
+        for thread in threads:
+            thread.join(timeout=60)
