@@ -54,6 +54,7 @@ def cluster():
     words += ["--ray-client-server-port", str(port), "--include-dashboard=false", "--temp-dir", str(folder)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     usual = os.environ | {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    usual |= {"RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "300"}  # 30 s were too few beside other tests
     head = subprocess.Popen([sys.executable, "-m", *words], env=usual, **quiet)
     try:
         end = time.monotonic() + 120
