@@ -12,6 +12,7 @@ import sys
 
 import tables_benchmarks  # noqa: F401  # adds its tables to TABLES
 import tables_experiments  # noqa: F401
+import tables_scaling  # noqa: F401
 import tables_settings  # noqa: F401
 import tables_study  # noqa: F401
 import tables_tutorial  # noqa: F401

@@ -69,13 +69,13 @@ def test_a_log_that_nobody_reads_any_more(folder: Path, workers: int, default: b
         process.stdout.close()
         process.stderr.close()
         for _ in range(20):
-            assert httpx.get(url + "/v1/model", timeout=60, trust_env=False).status_code == 200
+            assert httpx.get(url + "/v1/model", trust_env=False).status_code == 200
             time.sleep(0.02)
         process.send_signal(signal.SIGHUP)  # which the supervisor writes about, too
         time.sleep(1)
-        assert httpx.get(url + "/v1/model", timeout=60, trust_env=False).status_code == 200
+        assert httpx.get(url + "/v1/model", trust_env=False).status_code == 200
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(20) == 0
     finally:
         process.kill()
         process.wait()
@@ -89,9 +89,9 @@ def test_streams_that_are_closed_or_full(folder: Path, streams: str, tmp_path: P
     command = f"exec {sys.executable} -m purerec.cli serve {folder} --port {port} {streams}"
     process = subprocess.Popen(["bash", "-c", command])
     try:
-        until(lambda: _status(f"http://127.0.0.1:{port}/v1/model") == 200)
+        until(lambda: _status(f"http://127.0.0.1:{port}/v1/model") == 200, 30)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(20) == 0
     finally:
         process.kill()
         process.wait()
@@ -99,7 +99,7 @@ def test_streams_that_are_closed_or_full(folder: Path, streams: str, tmp_path: P
 
 def _status(url: str) -> int | None:
     try:
-        return httpx.get(url, timeout=60, trust_env=False).status_code
+        return httpx.get(url, trust_env=False).status_code
     except httpx.TransportError:
         return None
 
@@ -224,7 +224,7 @@ def test_idle_connections_do_not_keep_others_out(attacked: Served):
             if n % 3 == 2:
                 held[-1].sendall(b"POST /readyz HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n1")
         for _ in range(10):
-            assert httpx.get(attacked.url + "/healthz", timeout=60, trust_env=False).status_code == 200
+            assert httpx.get(attacked.url + "/healthz", trust_env=False).status_code == 200
         assert attacked.get("/v1/model").status_code == 200
     finally:
         for connection in held:
@@ -297,8 +297,8 @@ def test_stopping_loses_no_request_of_a_connection_that_is_kept(folder: Path):
         time.sleep(0.7)
         service.process.send_signal(signal.SIGTERM)
         for thread in threads:
-            thread.join(60)
-        code = service.process.wait(60)
+            thread.join(30)
+        code = service.process.wait(20)
         service.close()
         assert ends == ["told"] * 12
         assert code == 0

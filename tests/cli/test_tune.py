@@ -138,7 +138,7 @@ def test_ctrl_c_keeps_the_trials_and_says_how_to_go_on(clicks, tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=300)
+        _, errors = running.communicate(timeout=60)
     finally:
         running.kill()
     assert running.returncode == 130

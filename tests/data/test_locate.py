@@ -147,7 +147,7 @@ def test_processes_at_once_download_once(server: Server, own_cache: Path) -> Non
     server.stall_after, server.stall_s = 30, 1.0
     running = [start(server) for _ in range(3)]
     for process in running:
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=60)
         assert (process.returncode, out.strip()) == (0, str(own_cache / "toy")), err
     assert server.hits == ["/toy.zip"]
     assert files_in(own_cache / "toy") == {"toy.tsv", "titles.tsv"}
@@ -175,7 +175,7 @@ def test_an_interruption_leaves_no_half_file(server: Server, own_cache: Path) ->
     process = start(server)
     wait_for(lambda: server.hits and parts(own_cache / "toy"))
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=30)
     assert process.returncode != 0
     assert "KeyboardInterrupt" in err
     assert files_in(own_cache / "toy") == set()
@@ -188,7 +188,7 @@ def test_after_a_killed_process_the_next_one_succeeds(server: Server, with_toy: 
     process = start(server)
     wait_for(lambda: server.hits and parts(own_cache / "toy"))
     process.kill()
-    process.communicate(timeout=300)
+    process.communicate(timeout=30)
     assert parts(own_cache / "toy")  # nobody could clean up
     server.stall_s = 0.0
     with_toy(toy(source))

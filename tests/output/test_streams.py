@@ -33,7 +33,7 @@ def folder(clicks, tmp_path_factory) -> Path:
 def sh(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the command line with redirections: `purerec` stands for it."""
     script = command.replace("purerec", shlex.join([*PUREREC, *map(str, arguments)]))
-    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
 
 
 USERS = [word for n in range(40) for word in ("--user", f"u{n}")]
@@ -144,7 +144,7 @@ def test_ctrl_c_amid_the_work(arguments, clicks, tmp_path):
         time.sleep(0.05)
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    process.wait(timeout=300)
+    process.wait(timeout=60)
     stderr = said.read_text()
     # Python ends itself by the signal if it came amid an `exec`, as of a dataclass; a shell shows 130 for both.
     assert process.returncode in (130, -signal.SIGINT), stderr

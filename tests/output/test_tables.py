@@ -48,7 +48,7 @@ write_parts("recs{suffix}", parts())
         process.stdout.readline()
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=300)
+    process.communicate(timeout=60)
     assert process.returncode != 0
     assert not list(tmp_path.iterdir())
 

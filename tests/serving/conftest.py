@@ -87,7 +87,7 @@ class Served:
         self.url = line.split()[1]
         self.port = int(self.url.rpartition(":")[2])
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        self.client = httpx.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False)
 
     def get(self, path: str, **kwargs: Any) -> httpx.Response:
         return self.client.get(path, **kwargs)
@@ -96,7 +96,7 @@ class Served:
         return self.client.post(path, json=body, **kwargs)
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
     def raw(self, data: bytes) -> bytes:
         """Send bytes as they are and read until the other end closes."""
@@ -112,7 +112,7 @@ class Served:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            return self.process.wait(60)
+            return self.process.wait(20)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -156,7 +156,7 @@ def problem_of(answer: httpx.Response, status: int) -> dict[str, Any]:
     return document
 
 
-def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 15.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "it did not come true in time"

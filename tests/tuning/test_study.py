@@ -142,7 +142,7 @@ def test_a_study_that_another_process_is_at_is_left_alone(tmp_path):
             tune(task(), "itemknn", budget=Budget(trials=3), study=path)
         assert path.read_bytes() == before
     finally:
-        other.communicate(timeout=300)
+        other.communicate(timeout=60)
     assert tune(task(), "itemknn", budget=Budget(trials=3), study=path).trials == 3  # gone with the process
 
 

@@ -12,7 +12,7 @@ import numba.core.event
 _event: Any = numba.core.event  # untyped
 
 
-class _Clock(_event.Listener):  # type: ignore[misc]
+class _Clock(_event.Listener):  # type: ignore[misc]  # its base is Any: numba is untyped
     """Adds up the time of compilations; a kernel that is compiled for another is part of that one's."""
 
     def __init__(self) -> None:
