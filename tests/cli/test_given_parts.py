@@ -31,6 +31,7 @@ def test_evaluate(command: Command, parts: list[str]) -> None:
     found = json.loads(Path("found.json").read_text())
     assert (done.code, found["split"], found["data"]) == (0, "given", "train")
     assert "test 101 (1 of " in done.out
+    assert "next: purerec fit train.csv --model itempop --out model" in done.err
     fewer = json.loads(command("evaluate", *parts, "--model", "itempop", "--json", "-").out)
     assert fewer["metrics"] != found["metrics"]  # the validation part is fitted on too
 

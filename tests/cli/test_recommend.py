@@ -1,4 +1,4 @@
-"""`purerec recommend` into files."""
+"""`purerec recommend`."""
 
 from __future__ import annotations
 
@@ -62,3 +62,15 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
 ) -> None:
     refused(command("recommend", folder, *args), message)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_item_without_a_score_says_why_it_is_there(command: Command, tmp_path: Path) -> None:
+    rows = "".join(f"u{u},i{(u + k) % 12}\n" for u in range(30) for k in range(4))
+    (tmp_path / "log.csv").write_text("user,item\n" + rows)
+    kinds = "".join(f"i{i},{'ab'[i % 2]}\n" for i in range(12))
+    (tmp_path / "items.csv").write_text(f"item,kind\n{kinds}fresh,a\n")
+    assert command("fit", "log.csv", "--model", "itempop", "--items", "items.csv", "--out", "m").code == 0
+    *_, usual, cold = command("recommend", "m", "--user", "u1", "-k", "3", "--cold-items", "1").out.splitlines()
+    assert cold.split(maxsplit=3) == ["u1", "3", "fresh", "new, and like what you liked"]
+    assert "liked" not in usual
+    assert "reason" not in command("recommend", "m", "--user", "u1", "-k", "3").out

@@ -12,7 +12,7 @@ from purerec.experiments.cells import work
 from purerec.experiments.cells.cell import CellStore
 from purerec.experiments.panels import compare_panel, make_panel
 from purerec.experiments.plans import Plan
-from purerec.experiments.run import fit_with_early_stopping, run
+from purerec.experiments.run import fit, fit_with_early_stopping, run
 
 
 def parts():
@@ -35,6 +35,11 @@ PLANS = [Plan("itempop", "itempop"), Plan("small", "pugmf", {"dim": 2, "epochs":
 def test_compiling_is_no_part_of_the_time_of_a_fit(monkeypatch):
     monkeypatch.setattr(sys.modules[run.__module__], "compiling", lambda: nullcontext(lambda: 1_000.0))
     assert run(parts(), pr.ItemPop()).fit_seconds < 0
+    model = pr.PUGMF(epochs=1, dim=2)
+    fit(model, parts().train, seed=0, options=pr.Run())
+    assert model.fitted_on.fit_seconds == 0
+    fit_with_early_stopping(model, parts().train, seed=0, options=pr.Run())
+    assert model.fitted_on.fit_seconds == 0
 
 
 def test_a_comparison_that_was_interrupted_goes_on(tmp_path, monkeypatch):

@@ -137,6 +137,7 @@ def evaluate(
         console.table([str(by), *groups.columns[1:]], groups.rows())
     if facts["users"] < FEW_USERS:
         console.note(f"this rests on {counted(facts['users'], 'user')}; another split may well say something else")
-    if from_ is None and data is not None:
+    if from_ is None:
         same = [*settings_words(set_, settings), *as_given(reading)]
-        console.note(f"next: {command('fit', data, '--model', as_typed(chosen.name), *same, '--out', 'model')}")
+        source = data if data is not None else given.train
+        console.note(f"next: {command('fit', source, '--model', as_typed(chosen.name), *same, '--out', 'model')}")

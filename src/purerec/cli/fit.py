@@ -95,7 +95,7 @@ def fit(
             raise typer.Exit(_started(workers, on, out))
     from purerec.evaluation.choosing import check_choice
     from purerec.evaluation.protocols import evaluate
-    from purerec.experiments.run import check_epochs, fit_with_early_stopping
+    from purerec.experiments import run as fitting
     from purerec.jit.compiling import compiling
     from purerec.models.registry import make_model, model_name
     from purerec.output.report import fit_report
@@ -113,7 +113,7 @@ def fit(
     limit_s = limit_of(limit)
     model = model_name(model)
     if early_stopping:
-        check_epochs(model)
+        fitting.check_epochs(model)
     checkpoint = beside(out, ".checkpoint")
     check_target(out, kind="model")  # before any work is done
     check_target(checkpoint, kind=CHECKPOINT)
@@ -139,9 +139,9 @@ def fit(
     with locked(out), compiling() as compiled:
         try:
             if early_stopping:
-                fit_with_early_stopping(recommender, train, seed=seed, options=options)
+                fitting.fit_with_early_stopping(recommender, train, seed=seed, options=options)
             else:
-                recommender.fit(train, seed=seed, run=options)
+                fitting.fit(recommender, train, seed=seed, options=options)
         except KeyboardInterrupt as stop:
             raise console.Interrupted(f"interrupted {stop}".strip()) from None
         if together is not None:
@@ -167,7 +167,7 @@ def fit(
         f"{counted(facts.items, 'item')} in {facts.fit_seconds:.2f} s, saved in {folder}"
     )
     if compiled() > WORTH_TELLING_S:
-        console.note(f"{compiled():.0f} s of it went into compiling, which the next fit on this machine does without")
+        console.note(f"compiling took {compiled():.0f} s on top; the next fit on this machine does without it")
     history: History | None = getattr(recommender, "history", None)  # of models that are fitted in epochs
     if history is not None and history.stopped.startswith(TIME_LIMIT):
         console.note(f"stopped by the {history.stopped}, after {counted(len(history.records), 'epoch')}")

@@ -148,11 +148,24 @@ def recommend(
     if json:
         console.write_json(found.to_dicts(), json)
     if json != "-":
+        found = _with_cold_reasons(found)
         order = [c for c in ("user", "rank", "item", "label", "score", "reason") if c in found.columns]
         console.table(
             order,
             [[_id_text(c, v) for c, v in zip(order, row, strict=True)] for row in found.select(order).rows()],
         )
+
+
+def _with_cold_reasons(found: pl.DataFrame) -> pl.DataFrame:
+    """Says why an item without a score is there, even where no reasons were asked for."""
+    import polars as pl
+
+    from purerec.models.contract.listing import NEW
+
+    cold = pl.col("score").is_null()
+    if "reason" in found.columns or not found.select(cold.any()).item():
+        return found
+    return found.with_columns(reason=pl.when(cold).then(pl.lit(NEW)))
 
 
 def _write(out: Path, parts: Iterator[pl.DataFrame], n_users: int) -> None:

@@ -57,6 +57,14 @@ def run(
     )
 
 
+def fit(model: Recommender, train: Interactions, *, seed: int, options: Run) -> None:
+    """Fit a model; the seconds it remembers leave out compiling, as those of `run` do."""
+    with compiling() as compiled:
+        model.fit(train, seed=seed, run=options)
+    seconds = max(0.0, model.fitted_on.fit_seconds - compiled())
+    model.fitted_on = model.fitted_on.model_copy(update={"fit_seconds": round(seconds, 3)})
+
+
 def check_epochs(model: str) -> None:
     """Refuse early stopping for a model without epochs."""
     if "patience" not in model_class(model).config_class.model_fields:
@@ -74,5 +82,5 @@ def fit_with_early_stopping(
     probe.fit(parts.train, valid=parts.test, seed=seed, run=replace(options, checkpoint=None, resume=False))
     best = getattr(probe, "history", None)
     epochs = None if best is None or best.best_epoch is None else best.best_epoch + 1
-    model.fit(train, seed=seed, run=replace(options, stop_after=epochs))
+    fit(model, train, seed=seed, options=replace(options, stop_after=epochs))
     model.fitted_on = model.fitted_on.model_copy(update={"epochs_found": epochs})
