@@ -15,7 +15,7 @@ from purerec.cli.data import app as data
 from purerec.cli.evaluate import evaluate
 from purerec.cli.export import export
 from purerec.cli.fit import fit
-from purerec.cli.flags import Command, Group
+from purerec.cli.flags import PlainCommand, PlainGroup
 from purerec.cli.groups import spread
 from purerec.cli.ingest import ingest
 from purerec.cli.models import models
@@ -30,7 +30,7 @@ from purerec.output.streams import INTERRUPTED, OutputError
 
 app = typer.Typer(
     name="purerec",
-    cls=Group,
+    cls=PlainGroup,
     help="Recommendations from a log of interactions, and an honest evaluation of them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -53,7 +53,7 @@ def _current_name(command: str) -> Callable[[str], str]:
 
 for command in (models, ingest, fit, update, export, evaluate, recommend, serve, compare, tune, reproduce):
     name = command.__name__
-    app.command(name, cls=Command, context_settings={"token_normalize_func": _current_name(name)})(spread(command))
+    app.command(name, cls=PlainCommand, context_settings={"token_normalize_func": _current_name(name)})(spread(command))
 
 
 def run() -> int:

@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from purerec.cli.flags import Command, Group
+from purerec.cli.flags import PlainCommand, PlainGroup
 from purerec.cli.groups import Reading, spread
 from purerec.cli.options import DataArg, JsonOpt
 from purerec.output import console
 
 NameArg = Annotated[str, typer.Argument(metavar="NAME", help="A name from `purerec data list`.")]
 
-app = typer.Typer(cls=Group, help="Named data sets: list them, show one, fetch one.", no_args_is_help=True)
+app = typer.Typer(cls=PlainGroup, help="Named data sets: list them, show one, fetch one.", no_args_is_help=True)
 
 
-@app.command("list", cls=Command)
+@app.command("list", cls=PlainCommand)
 @spread
 def data_list(json: JsonOpt = None) -> None:
     """List the named data sets.
@@ -35,7 +35,7 @@ def data_list(json: JsonOpt = None) -> None:
     )
 
 
-@app.command("show", cls=Command)
+@app.command("show", cls=PlainCommand)
 @spread
 def data_show(name: DataArg, reading: Reading, json: JsonOpt = None) -> None:
     """Statistics of a data set beside the paper's Table 1, its licence and source.
@@ -67,7 +67,7 @@ def _text(value: Any) -> str:
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-@app.command("get", cls=Command)
+@app.command("get", cls=PlainCommand)
 @spread
 def data_get(name: NameArg) -> None:
     """Fetch a data set into the cache and say where it is.

@@ -16,9 +16,9 @@ class _PlainFlags:
         return params
 
 
-class Command(_PlainFlags, TyperCommand):
+class PlainCommand(_PlainFlags, TyperCommand):
     """A command."""
 
 
-class Group(_PlainFlags, TyperGroup):
+class PlainGroup(_PlainFlags, TyperGroup):
     """A command with commands of its own."""
