@@ -18,6 +18,12 @@ def test_evaluate_measures_what_is_asked_for(command: Command, clicks: Path) -> 
     found = json.loads(asked.out)["metrics"]
     assert list(found) == ["Recall@20", "NDCG@7", "MRR"]
     assert found["MRR"] == json.loads(usual.out)["metrics"]["MRR"]
+    for options, names in [
+        (["--metric", "MRR", "--metrics", "Recall@20,NDCG@7,MRR"], ["MRR", "Recall@20", "NDCG@7"]),
+        (["--metric", "Recall@9"], ["Recall@9", *json.loads(usual.out)["metrics"]]),
+    ]:
+        first = command("evaluate", clicks, "--model", "itempop", *options, "--json", "-")
+        assert list(json.loads(first.out)["metrics"]) == names
 
 
 def test_gowalla_is_measured_as_its_published_results_are(command: Command, data_dir: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import purerec as pr
 from purerec.cli.commands import app
-from purerec.errors import ConfigError
+from purerec.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,12 @@ def test_a_split_of_ones_own(clicks):
     found = pr.compare(data, ["itempop"], seeds=1, split=parts)
     assert isinstance(found, pr.Comparison)
     assert found.results["itempop"][0].split == parts.label
+    again = pr.compare(parts, ["itempop"], seeds=1)
+    assert again.results["itempop"][0].evaluation.metrics == found.results["itempop"][0].evaluation.metrics
+    with pytest.raises(ConfigError, match="the data is a split already"):
+        pr.compare(parts, ["itempop"], split="ratio")
+    with pytest.raises(DataError, match=r"data is what pr.read or pr.load returns, or a split of it, not PosixPath"):
+        pr.compare(clicks, ["itempop"])
     assert found.mean("itempop", "P@5") == pr.evaluate(pr.ItemPop().fit(parts.full_train), parts).metrics["P@5"]
 
 
@@ -86,6 +92,8 @@ def test_tune_has_the_arguments_of_the_command_and_finds_the_same(clicks, tmp_pa
     app(["tune", str(clicks), "--model", "ease", *options, "--json", str(tmp_path / "j")], standalone_mode=False)
     command = json.loads((tmp_path / "j").read_text())["models"]["ease"]
     told = json.loads(json.dumps(found.to_dict()))
+    parts = pr.split(pr.read(clicks), "ratio")
+    assert pr.tune(parts, "ease", trials=3, metric="NDCG@10").to_dict()["settings"] == told["settings"]
     del command["seconds"], told["seconds"]
     assert told == command
     named = set(inspect.signature(pr.tune).parameters)

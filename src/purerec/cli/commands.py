@@ -53,7 +53,9 @@ def _current_name(command: str) -> Callable[[str], str]:
 
 for command in (models, ingest, fit, update, export, evaluate, recommend, serve, compare, tune, reproduce):
     name = command.__name__
-    app.command(name, cls=PlainCommand, context_settings={"token_normalize_func": _current_name(name)})(spread(command))
+    app.command(name, cls=PlainCommand, context_settings={"token_normalize_func": _current_name(name)})(
+        spread(command)
+    )
 
 
 def run() -> int:

@@ -42,6 +42,7 @@ def evaluate(
     split: SplitOpt = "auto",
     given: Parts = Parts(),
     metrics: MetricsOpt = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="The one that decides: it is shown first.")] = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMN", help="Also per group, of --users or --items.")
     ] = None,
@@ -69,7 +70,7 @@ def evaluate(
       purerec evaluate --train train.csv --test test.csv --model itempop
       purerec evaluate clicks.csv --model itempop --by gender --users users.csv
     """
-    from purerec.evaluation.choosing import check_choice
+    from purerec.evaluation.choosing import check_choice, default_metrics, parse_all
     from purerec.evaluation.groups import read_groups, warm_and_cold, warmth
     from purerec.experiments import run
     from purerec.models.registry import load_model, make_model, model_name
@@ -85,7 +86,7 @@ def evaluate(
     if len(tables) != (by is not None):
         raise ConfigError("--by COLUMN goes with one table: --users FILE or --items FILE")
     kind = protocol_of(protocol)
-    check_choice(metrics, None, kind)
+    decides = check_choice(metrics, metric, kind)
     given.check(data, split)
     if from_ is not None:
         chosen = load_model(from_)
@@ -98,12 +99,16 @@ def evaluate(
     grouping = None
     if by is not None:
         grouping = read_groups(parts, by, users=users_table, items=items_table, encoding=reading.encoding)
+    shown: str | list[str] | None = metrics
+    if decides is not None:
+        others = default_metrics(log.name) if metrics is None else [m.name for m in parse_all(metrics)]
+        shown = [decides, *others]
     result = run.run(
         parts,
         chosen,
         seed=seed,
         protocol=kind,
-        metrics=metrics,
+        metrics=shown,
         options=Run(progress=console.progress(), callbacks=epoch_lines()),
         pool=pool,
         memory_mb=memory_mb,

@@ -19,7 +19,8 @@ from purerec.data.picking import UNITS_PER_SECOND
 from purerec.data.readers import is_list_file, read
 from purerec.data.sharing import with_shared_vocabularies
 from purerec.data.splits import Split
-from purerec.errors import SplitError
+from purerec.data.splits import split as make_split
+from purerec.errors import ConfigError, DataError, SplitError
 
 
 def given_split(train: Any, test: Any, valid: Any = None, **reading: Any) -> Split:
@@ -61,6 +62,17 @@ def split_of(train: Interactions, test: Interactions, valid: Interactions | None
         test=sizes["test"],
     )
     return Split(parts["train"], parts.get("valid"), parts["test"], made)
+
+
+def with_parts(data: Interactions | Split, how: str | Split) -> tuple[Interactions, Split]:
+    """Data and its parts, given as both or as a split alone: then the data is what models are fitted on."""
+    if isinstance(data, Split):
+        if how != "auto":
+            raise ConfigError("the data is a split already; leave out `split`")
+        return data.full_train, data
+    if not isinstance(data, Interactions):
+        raise DataError(f"data is what pr.read or pr.load returns, or a split of it, not {type(data).__name__}")
+    return data, how if isinstance(how, Split) else make_split(data, how)
 
 
 def _is_path(source: Any) -> bool:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from purerec.data.catalog import cache_folder
+from purerec.data.given import with_parts
 from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
-from purerec.data.splits import split as make_split
 from purerec.evaluation.choosing import MetricNames, check_choice
 from purerec.evaluation.protocols import Protocol
 from purerec.experiments.cells.cell import CellStore
@@ -30,7 +30,7 @@ _SEEDS = {100_000: 5, 300_000: 3}
 
 
 def compare(
-    data: Interactions,
+    data: Interactions | Split,
     models: str | type | Iterable[str | type] = QUICK,
     *,
     seeds: int | None = None,
@@ -52,6 +52,7 @@ def compare(
 ) -> Comparison:
     """Fit and evaluate several models on one split with seeds 0, 1, ..., and test them against a baseline.
 
+    data            a log, or a split of one
     models          names, or 'all'; by default the quick ones; your own model as a class or by name
     seeds           by default 5 for up to 100,000 positives, 3 for up to 300,000, else 1
     against         the model that the others are tested against: by default pure, or else the first
@@ -59,7 +60,7 @@ def compare(
     metric          the one that models are tested in
     settings        settings for all models that have them
     settings_file   a file written by `purerec tune`; `tuned` uses the one for the paper's data sets
-    split           how to split the data, or a `Split` of it
+    split           how to split a log, or a `Split` of it
     protocol, pool  as in `evaluate`
     limit           how long the fits of one model may take: seconds, or '5m' (see `purerec.training.times`)
     reuse           reuse stored results and store new ones: an interrupted comparison continues where it stopped
@@ -71,10 +72,10 @@ def compare(
     given = settings_for_each([model_name(model) for model in listed], settings or {})
     metric = check_choice(metrics, metric, protocol)
     limit_s = None if limit is None else seconds_of(limit)
-    parts = split if isinstance(split, Split) else make_split(data, split)
-    file = chosen_file(data.name, None if settings_file is None else Path(settings_file), tuned=tuned)
+    log, parts = with_parts(data, split)
+    file = chosen_file(log.name, None if settings_file is None else Path(settings_file), tuned=tuned)
     if file is not None:
-        check_searched(file, data, parts, warn)
+        check_searched(file, log, parts, warn)
     plans = [
         Plan(name, name, (settings_from(file, name) if file is not None else {}) | own) for name, own in given.items()
     ]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from purerec.data.given import with_parts
 from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
-from purerec.data.splits import split as make_split
 from purerec.evaluation.choosing import deciding_metric
 from purerec.evaluation.metrics import parse_of_ranks
 from purerec.evaluation.protocols import Protocol
@@ -21,7 +21,7 @@ from purerec.tuning.search import Budget, Tuned
 
 
 def tune(
-    data: Interactions,
+    data: Interactions | Split,
     model: str | type,
     *,
     trials: int | None = None,
@@ -40,17 +40,18 @@ def tune(
 ) -> Tuned:
     """Search for the settings of a model on validation folds of the train part; the test part is never used.
 
+    data                 a log, or a split of one
     trials, limit        when to stop, whichever comes first; a limit is seconds or '5m'; by default 30 trials
     metric               what settings are chosen by; by default the data's own
     folds, fresh_folds   folds to search on, and fresh ones to check the best on
     settings             fixed, not searched
     also                 settings to try right after the defaults
     study                file for the trials; a search found in it is continued
-    split                how to split the data, or a `Split` of it
+    split                how to split a log, or a `Split` of it
     tell                 called with a line for each trial
     """
-    parts = split if isinstance(split, Split) else make_split(data, split)
-    decides = parse_of_ranks(metric or deciding_metric(data.name)).name
+    log, parts = with_parts(data, split)
+    decides = parse_of_ranks(metric or deciding_metric(log.name)).name
     task = Task(parts.full_train, parts.made, decides, protocol, pool, folds, fresh_folds, seed)
     budget = Budget(trials, None if limit is None else seconds_of(limit))
     place = None if study is None else Path(study)
