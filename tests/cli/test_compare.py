@@ -27,3 +27,20 @@ def test_compare_with_settings_for_those_that_have_them(clicks, tmp_path):
     purerec("compare", clicks, *told, "--json", tmp_path / "found.json", check=0)
     runs = json.loads((tmp_path / "found.json").read_text())["models"]
     assert [runs[name][0]["settings"].get("dim") for name in ("itempop", "bpr", "pugmf")] == [None, 3, 3]
+
+
+def test_gowalla_beside_what_others_have_published(data_dir, tmp_path):
+    here = {"PUREREC_DATA": str(data_dir), "PUREREC_CACHE": str(tmp_path)}
+    done = purerec("compare", "gowalla", "--models", "itempop", "--seeds", "1", env=here, check=0)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["published", "by", "others", "Recall@20", "NDCG@20"] in lines
+    for published in (
+        "MF-BPR 0.1291 0.1109",
+        "LightGCN 0.1830 0.1554",
+        "Mult-VAE 0.1641 0.1335",
+        "UltraGCN 0.1862 0.1580",
+    ):
+        assert published.split() in lines
+    for other in (["--split", "ratio"], ["--metrics", "P@5"]):
+        again = purerec("compare", "gowalla", "--models", "itempop", "--seeds", "1", *other, env=here, check=0)
+        assert "published" not in again.stdout

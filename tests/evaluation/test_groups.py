@@ -89,6 +89,6 @@ def test_users_and_items_that_train_does_not_know() -> None:
     found = warm_and_cold(model, split, pr.evaluate(model, split, metrics="MRR").by(warmth(split)), metrics="MRR")
     assert dict(zip(found["group"], found["users"], strict=True)) == {
         "users with a train positive": 1,
-        "users without": 1,
+        "users without one": 1,
         "positives on known items": 2,
     }

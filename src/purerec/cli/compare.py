@@ -95,11 +95,13 @@ def compare(
       purerec compare --train train.csv --test test.csv
       purerec compare ml-100k --split u1 --models all --seeds 5
     """
+    from purerec.data.picking import published_test_rows
     from purerec.evaluation.choosing import check_choice
     from purerec.experiments.advice import doubts
     from purerec.experiments.cells.view import watching
     from purerec.experiments.compare import cell_store, compare
     from purerec.experiments.picture import check_name
+    from purerec.paper.printed import published
     from purerec.tuning.settings_file import read_settings
 
     if models is None:
@@ -141,7 +143,8 @@ def compare(
     if json:
         console.write_json(found.to_dict(), json)
     if json != "-":
-        _show(found, parts)
+        comparable = kind == "exact" and parts.label == "given" and published_test_rows(log) > 0
+        _show(found, parts, published(log.name) if comparable else {})
     for doubt in doubts(found):
         console.warn(doubt)
     if json == "-":
@@ -156,7 +159,8 @@ def compare(
     )
 
 
-def _show(found: Comparison, parts: Split) -> None:
+def _show(found: Comparison, parts: Split, others: dict[str, dict[str, float]]) -> None:
+    """Print the tables; `others` is what others have published for the same split."""
     from purerec.experiments.advice import costs_and_tests
 
     many = f"mean of {found.seeds} seeds ± deviation" if found.seeds > 1 else "one seed"
@@ -165,5 +169,9 @@ def _show(found: Comparison, parts: Split) -> None:
     if found.paper:
         console.say("paper: its Table 2, where vectors have 5 numbers; for the same width here add --set dim=5")
     console.say()
+    if shared := [m for m in found.metrics if any(m in values for values in others.values())]:
+        rows = [[name, *(values.get(m) for m in shared)] for name, values in others.items()]
+        console.table(["published by others", *shared], rows)
+        console.say()
     console.table(*costs_and_tests(found))
     console.say(found.advice)

@@ -57,8 +57,7 @@ def data_show(name: DataArg, reading: Reading, json: JsonOpt = None) -> None:
     rows.append(
         ["density", f"{facts['density']:.2%}", f"{printed['density']:.2%}" if printed.get("density") else None]
     )
-    headings = [data.name, "here", "paper's Table 1"][: 3 if any(printed.values()) else 2]
-    console.table(headings, [[_text(c) for c in row[: len(headings)]] for row in rows])
+    console.table([data.name, "here", "paper's Table 1"], [[_text(c) for c in row] for row in rows])
     if entry is not None:
         for key in ("title", "licence", "homepage"):
             console.say(f"{key}: {entry[key]}")

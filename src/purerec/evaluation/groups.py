@@ -93,7 +93,7 @@ def warm_and_cold(model: Any, split: Split, found: pl.DataFrame, **how: Any) -> 
 def warmth(split: Split) -> list[str]:
     """For each user, by internal index: whether anything is known about them."""
     known = split.full_train.positives.counts > 0
-    return ["users with a train positive" if one else "users without" for one in known]
+    return ["users with a train positive" if one else "users without one" for one in known]
 
 
 def _on_items(model: Any, split: Split, name: str, chosen: Mask, how: dict[str, Any]) -> pl.DataFrame:

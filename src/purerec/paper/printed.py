@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, from `experiments/paper.toml`."""
+"""The numbers that the paper prints, and those that others have published, from files in `experiments`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ from typing import Any
 @cache
 def paper() -> dict[str, Any]:
     """The numbers that the paper prints."""
-    with (folder() / "paper.toml").open("rb") as file:
+    return _numbers("paper.toml")
+
+
+@cache
+def published(data: str) -> dict[str, dict[str, float]]:
+    """What others have published for the usual split of a data set: metrics by model."""
+    found = _numbers("published.toml")
+    return {model: dict(zip(found["columns"], values, strict=True)) for model, values in found.get(data, {}).items()}
+
+
+def _numbers(name: str) -> dict[str, Any]:
+    with (folder() / name).open("rb") as file:
         return tomllib.load(file)
 
 
