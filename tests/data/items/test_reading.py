@@ -89,7 +89,10 @@ def test_aligned_with_the_items_of_a_model(table):
         ("item,a\n,2\n", "row 1 has no id in column 'item'"),
         ("item,a,a \n1,2,3\n", "two columns are called 'a'"),
         ("item,a=b\n1,2\n", "column 'a=b'"),
-        ("item,a\n1,2,3\n", "cannot be read as a table"),
+        (
+            "item,a\n0,1\n1,2,3\n",
+            "row 2 has 3 fields, but there are 2 headings; put values that contain ',' in double",
+        ),
         (f"item,a\n1,{'x' * 9000}\n", "row 1 of column 'a' has 9,000 characters"),
         ("item," + ",".join(f"c{n}" for n in range(70)) + "\n1" + ",1" * 70 + "\n", "up to 64 columns"),
     ],
