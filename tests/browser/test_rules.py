@@ -26,7 +26,7 @@ def shop(serve: Callable[..., Service], tmp_path_factory: pytest.TempPathFactory
     import purerec as pr
 
     world = pr.make_world(users=80, items=N, prior=0.3, seed=0).observed
-    images = [(DOT, "/static/favicon.svg", "https://elsewhere.example/x.png")[n % 3] for n in range(N + 1)]
+    images = [(DOT, "/static/favicon.svg", "https://elsewhere.example/x.png", "/gone.png")[n % 4] for n in range(N + 1)]
     frame = pl.DataFrame(
         {
             "item": range(N + 1),
@@ -98,7 +98,8 @@ def test_images_of_this_server_only(shop: Service, open_page: OpenPage) -> None:
     expect(rows(page)).to_have_count(10)
     for row in rows(page).all():
         number = int(row.locator("h3").inner_text().split()[0])
-        expect(row.locator("img.picture")).to_have_count(int(number % 3 < 2))
+        expect(row.locator("img.picture")).to_have_count(int(number % 4 < 2))  # neither from elsewhere nor broken
+        expect(row.locator(".picture")).to_have_count(1)
         expect(row.locator(".facts")).to_contain_text(str(1990 + number))
 
 

@@ -213,11 +213,14 @@ export class List {
   }
 }
 
-/** An image, or an empty place of the same size. */
+/** An image, or an empty place of the same size if there is none or it cannot be shown. */
 function picture(attributes) {
   const address = imageOf(attributes);
-  if (!address) return make("span", { class: "picture", "aria-hidden": "true" });
-  return make("img", { class: "picture", src: address, alt: "", loading: "lazy", decoding: "async" });
+  const empty = make("span", { class: "picture", "aria-hidden": "true" });
+  if (!address) return empty;
+  const image = make("img", { class: "picture", src: address, alt: "", loading: "lazy", decoding: "async" });
+  image.addEventListener("error", () => image.replaceWith(empty));
+  return image;
 }
 
 /** What is known of an item, in a quiet line: its attributes, and its id unless that is its name already. */
