@@ -26,14 +26,14 @@ def shop(serve: Callable[..., Service], tmp_path_factory: pytest.TempPathFactory
     import purerec as pr
 
     world = pr.make_world(users=80, items=N, prior=0.3, seed=0).observed
-    images = [(DOT, "/static/favicon.svg", "https://elsewhere.example/x.png", "/gone.png")[n % 4] for n in range(N + 1)]
+    sources = (DOT, "/static/favicon.svg", "https://elsewhere.example/x.png", "/gone.png")
     frame = pl.DataFrame(
         {
             "item": range(N + 1),
             "kind": [("Book", "Film|Series")[n % 2] for n in range(N + 1)],
             "year": [1990 + n for n in range(N + 1)],
             "in_stock": [n % 5 > 0 for n in range(N + 1)],
-            "image": images,
+            "image": [sources[n % 4] for n in range(N + 1)],
         }
     )
     model = pr.ItemKNN().fit(world, seed=0).set_items(pr.read_items(frame))

@@ -100,12 +100,19 @@ class Broken(pr.ItemPop):
         super()._fit(train, valid, seed, run)
 
 
+def of_somebody_else() -> Exception:
+    error = ValueError("no luck")
+    error.add_note("mine failed in fit")
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
         (DivergedError("epoch 3: the loss is nan; lower learning_rate"), "epoch 3: the loss is nan"),
         (MemoryError(), "out of memory"),
         (RuntimeError("no such thing"), "internal error: RuntimeError: no such thing"),
+        (of_somebody_else(), "mine failed in fit: ValueError: no luck"),
     ],
 )
 def test_a_model_that_fails_is_told_and_the_others_go_on(error, reason, monkeypatch):

@@ -278,4 +278,5 @@ def _reason(error: Exception) -> str:
         return str(error)
     if isinstance(error, MemoryError):
         return "out of memory; use fewer users, items or dimensions"
-    return f"internal error: {type(error).__name__}: {error}"
+    what = next(iter(getattr(error, "__notes__", [])), "internal error")  # a note names third-party code
+    return f"{what}: {type(error).__name__}: {error}"
