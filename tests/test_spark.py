@@ -80,6 +80,17 @@ def test_from_a_dataframe_to_a_model_and_back_to_lists(session, log, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_evaluation_has_the_digits_of_one_process(session, log):
+    split = pr.split(log, "ratio")
+    model = pr.make_model("pugmf", **SETTINGS).fit(split.full_train, seed=0)
+    found, alone = spark.evaluate(model, split, session, seed=3), pr.evaluate(model, split, seed=3)
+    assert found.metrics == alone.metrics
+    assert np.array_equal(found.user_idx, alone.user_idx)
+    with pytest.raises(DataError, match="would be inflated"):
+        spark.evaluate(model, pr.split(log, "ratio", seed=1), session)
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_wrong_use_is_told_before_any_work(session, tmp_path):
     rows = session.createDataFrame([("a", "b")], ["user", "thing"])
     with pytest.raises(DataError, match="no column 'item'"):

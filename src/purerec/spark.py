@@ -1,10 +1,10 @@
-"""Fit a model on a Spark DataFrame, and make lists for a Spark DataFrame of users (extra `spark`).
+"""Fit a model on a Spark DataFrame, make lists for a Spark DataFrame of users, and evaluate (extra `spark`).
 
     model = purerec.spark.fit(clicks, out="model", model="pure", workers=4)
     lists = purerec.spark.recommend(model, users, k=10)
     lists.write.parquet("lists")
 
-Spark starts the workers that fit (`TorchDistributor`) and those that make lists (`mapInArrow`); if one of them dies,
+Spark starts the workers that fit (`TorchDistributor`), make lists (`mapInArrow`) and evaluate; if one of them dies,
 Spark retries its part of the work. `out` is a folder that all machines can see.
 """
 
@@ -15,11 +15,15 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from purerec.errors import ConfigError, DataError, MissingExtraError, PurerecError, WorkerError
 from purerec.models.contract.recommender import Recommender
 from purerec.storage.paths import AnyPath
+
+if TYPE_CHECKING:
+    from purerec.data.splits import Split
+    from purerec.evaluation.protocols import Evaluation
 
 _COLUMNS = ("user", "item", "rating", "timestamp")
 
@@ -120,6 +124,24 @@ def recommend(model: Recommender | AnyPath, users: Any, k: int = 10, **options: 
                 yield from found.to_arrow().cast(columns).to_batches()
 
     return users.mapInArrow(lists, schema)
+
+
+def evaluate(model: Recommender | AnyPath, split: Split, session: Any, **how: Any) -> Evaluation:
+    """What `purerec.evaluate` gives, to the same digits, measured by the tasks of a Spark session."""
+    from purerec.evaluation.parts import put_together
+    from purerec.evaluation.protocols import evaluate as measure
+    from purerec.models.registry import load_model
+
+    fitted = model if isinstance(model, Recommender) else load_model(model)
+    n_users = split.train.n_users
+    measure(fitted, split, part=(0, n_users), **how)  # reports wrong use here, not in a task
+    spark = session.sparkContext
+    n_parts, shared = spark.defaultParallelism, spark.broadcast((fitted, split))
+
+    def part(number: int) -> Evaluation:
+        return measure(*shared.value, part=(number, n_parts), threads=1, **how)
+
+    return put_together(spark.parallelize(range(n_parts), n_parts).map(part).collect(), n_users)
 
 
 def _plain(kind: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from purerec.cli.clusters.connecting import OnOpt
 from purerec.cli.groups import Parts, Reading, as_given
 from purerec.cli.options import (
     FEW_USERS,
@@ -56,6 +57,7 @@ def evaluate(
     pool: PoolOpt = 500,
     seed: SeedOpt = 0,
     memory_mb: MemoryOpt = 256,
+    on: OnOpt = None,
     json: JsonOpt = None,
     reading: Reading = Reading(),
 ) -> None:
@@ -69,7 +71,9 @@ def evaluate(
       purerec evaluate clicks.csv --model itempop --split temporal --json result.json
       purerec evaluate --train train.csv --test test.csv --model itempop
       purerec evaluate clicks.csv --model itempop --by gender --users users.csv
+      purerec evaluate clicks --from model --split ratio --on ray
     """
+    from purerec.cli.clusters.evaluations import evaluating_on
     from purerec.evaluation.choosing import check_choice, default_metrics, parse_all
     from purerec.evaluation.groups import read_groups, warm_and_cold, warmth
     from purerec.experiments import run
@@ -103,18 +107,15 @@ def evaluate(
     if decides is not None:
         others = default_metrics(log.name) if metrics is None else [m.name for m in parse_all(metrics)]
         shown = [decides, *others]
-    result = run.run(
-        parts,
-        chosen,
-        seed=seed,
-        protocol=kind,
-        metrics=shown,
-        options=Run(progress=console.progress(), callbacks=epoch_lines()),
-        pool=pool,
-        memory_mb=memory_mb,
-    )
-    how = {"protocol": kind, "metrics": list(result.evaluation.metrics), "seed": seed, "pool": pool}
-    groups = None if grouping is None else grouping.measure(chosen, parts, result.evaluation, **how)
+    with evaluating_on(on, shown) as evaluator:
+        how: dict[str, Any] = {"protocol": kind, "seed": seed, "pool": pool, "evaluator": evaluator}
+        options = Run(progress=console.progress(), callbacks=epoch_lines())
+        result = run.run(parts, chosen, options=options, metrics=shown, memory_mb=memory_mb, **how)
+        how["metrics"] = list(result.evaluation.metrics)
+        groups = None if grouping is None else grouping.measure(chosen, parts, result.evaluation, **how)
+        by_warmth = None
+        if json != "-" and 0 < parts.cold.users < parts.cold.judged:
+            by_warmth = warm_and_cold(chosen, parts, result.evaluation.by(warmth(parts)), **how)
     facts = result.to_dict() | ({} if groups is None else {"by": {"column": by, "groups": groups.to_dicts()}})
     if json:
         console.write_json(facts, json)
@@ -133,10 +134,9 @@ def evaluate(
     if printed is not None and log.name == "ml-100k" and kind == "exact" and parts.label == "u1":
         rows.append(["paper", *(printed.get(name) for name in facts["metrics"])])
     console.table(["model", *facts["metrics"]], rows)
-    if 0 < parts.cold.users < parts.cold.judged:
+    if by_warmth is not None:
         console.say()
-        told = warm_and_cold(chosen, parts, result.evaluation.by(warmth(parts)), **how)
-        console.table(["", *told.columns[1:]], told.rows())
+        console.table(["", *by_warmth.columns[1:]], by_warmth.rows())
     if groups is not None:
         console.say()
         console.table([str(by), *groups.columns[1:]], groups.rows())

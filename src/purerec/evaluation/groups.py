@@ -20,6 +20,7 @@ from purerec.data.sniffing import KNOWN_NAMES
 from purerec.data.splits import Split
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError, ReadError, did_you_mean
+from purerec.evaluation.parts import Evaluator
 from purerec.evaluation.protocols import Evaluation, evaluate
 from purerec.types import Mask
 
@@ -58,14 +59,17 @@ class Groups:
     """By internal index"""
     of_items: bool
 
-    def measure(self, model: Any, split: Split, found: Evaluation | None, **how: Any) -> pl.DataFrame:
+    def measure(
+        self, model: Any, split: Split, found: Evaluation | None, *, evaluator: Evaluator = evaluate, **how: Any
+    ) -> pl.DataFrame:
         """Metrics per group; `found` is the evaluation of all users, from which those of user groups are taken."""
         if not self.of_items:
             assert found is not None
             return found.by([groups[0] for groups in self.names])
         held_out = split.test.positives.item_counts
         names = sorted({name for item, groups in enumerate(self.names) if held_out[item] for name in groups})
-        parts = [_on_items(model, split, n, np.array([n in groups for groups in self.names]), how) for n in names]
+        chosen = {name: np.array([name in groups for groups in self.names]) for name in names}
+        parts = [_on_items(model, split, name, chosen[name], evaluator, how) for name in names]
         return pl.concat(parts).sort("positives", "group", descending=[True, False])
 
 
@@ -84,10 +88,13 @@ def read_groups(
     return Groups(_names(items, column, split.train.items, encoding), of_items=True)
 
 
-def warm_and_cold(model: Any, split: Split, found: pl.DataFrame, **how: Any) -> pl.DataFrame:
+def warm_and_cold(
+    model: Any, split: Split, found: pl.DataFrame, *, evaluator: Evaluator = evaluate, **how: Any
+) -> pl.DataFrame:
     """Groups of users, by `warmth`, and a row for the positives on items that occur in train."""
     known = split.full_train.positives.item_counts > 0
-    return pl.concat([found, _on_items(model, split, "positives on known items", known, how).drop("positives")])
+    on_known = _on_items(model, split, "positives on known items", known, evaluator, how)
+    return pl.concat([found, on_known.drop("positives")])
 
 
 def warmth(split: Split) -> list[str]:
@@ -96,9 +103,11 @@ def warmth(split: Split) -> list[str]:
     return ["users with a train positive" if one else "users without one" for one in known]
 
 
-def _on_items(model: Any, split: Split, name: str, chosen: Mask, how: dict[str, Any]) -> pl.DataFrame:
+def _on_items(
+    model: Any, split: Split, name: str, chosen: Mask, evaluator: Evaluator, how: dict[str, Any]
+) -> pl.DataFrame:
     part = replace(split, test=split.test.subset(chosen[split.test.item_idx]))
-    found = evaluate(model, part, **how)
+    found = evaluator(model, part, **how)
     counts = {"group": name, "users": found.n_users_evaluated, "positives": part.test.n_positives}
     return pl.DataFrame({**counts, **found.metrics})
 

@@ -6,7 +6,7 @@ back in user order before the means are taken: no sum depends on the parts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,9 @@ import numpy as np
 from purerec.errors import ConfigError, DataError
 from purerec.evaluation.protocols import Evaluation
 from purerec.evaluation.users import mean_of
+
+Evaluator = Callable[..., Evaluation]
+"""`evaluate`, or a function with its arguments that has others measure parts"""
 
 
 def put_together(parts: Sequence[Evaluation], n_users: int) -> Evaluation:

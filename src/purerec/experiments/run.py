@@ -11,6 +11,7 @@ from purerec.data.memory import Peak
 from purerec.data.splits import Split
 from purerec.data.splits import split as make_split
 from purerec.errors import ConfigError
+from purerec.evaluation.parts import Evaluator
 from purerec.evaluation.protocols import Protocol, evaluate
 from purerec.experiments.provenance import provenance
 from purerec.experiments.results import RunResult
@@ -27,6 +28,7 @@ def run(
     seed: int = 0,
     protocol: Protocol = "exact",
     options: Run | None = None,
+    evaluator: Evaluator = evaluate,
     **evaluation: Any,
 ) -> RunResult:
     """Fit a model on all of train with fixed settings, and evaluate it on the test part.
@@ -39,7 +41,7 @@ def run(
         if not model.is_fitted:
             model.fit(split.full_train, seed=seed, run=options)
     fitted = time.perf_counter()
-    result = evaluate(model, split, protocol=protocol, seed=seed, **evaluation)
+    result = evaluator(model, split, protocol=protocol, seed=seed, **evaluation)
     done = time.perf_counter()
     return RunResult(
         split.train.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import secrets
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from purerec.errors import ConfigError, MissingExtraError
+from purerec.errors import ConfigError, MissingExtraError, PurerecError, SharedError, WorkerError
 
 OnOpt = Annotated[
     str | None,
@@ -60,3 +61,50 @@ def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
         yield int(ray.cluster_resources().get("CPU", 0))
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def failures_of_ray(remedy: str) -> Iterator[None]:
+    """Translate what Ray raises when a worker fails or is lost."""
+    from ray.exceptions import RayError, RayTaskError
+
+    try:
+        yield
+    except RayTaskError as error:
+        if (told := _told(error, RayError)) is not None:
+            raise told from None
+        if isinstance(error.cause, MemoryError):
+            raise WorkerError(
+                f"worker {error.pid} on {error.ip}: out of memory; use machines with more memory, and {remedy}"
+            ) from None
+        raise
+    except RayError as error:
+        why = " ".join(str(error).split())[:200]
+        raise WorkerError(f"Ray lost a worker ({why}); free memory, and {remedy}") from None
+
+
+def _told(error: BaseException | None, of_ray: type[BaseException]) -> PurerecError | None:
+    """What purerec itself said, inside of what Ray has put around it."""
+    while error is not None:
+        if isinstance(error, PurerecError) and not isinstance(error, of_ray):
+            return error
+        error = getattr(error, "cause", None) or error.__cause__
+    return None
+
+
+def versions() -> str:
+    """What has to be the same on all machines for the same digits."""
+    import numpy as np
+
+    from purerec import __version__
+
+    return f"purerec {__version__}, numpy {np.__version__}"
+
+
+def check_same(expected: str) -> None:
+    """In a worker: refuse to work with other versions than those of whoever asked."""
+    if versions() != expected:
+        raise SharedError(
+            f"the worker on {platform.node()} has {versions()}, and others have {expected}; install the same "
+            "versions on all machines"
+        )

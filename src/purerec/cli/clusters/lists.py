@@ -11,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from purerec.cli.clusters.connecting import connected_to_ray
+from purerec.cli.clusters.connecting import check_same, connected_to_ray, failures_of_ray, versions
 from purerec.cli.workers import ALONE
-from purerec.errors import PurerecError, WorkerError, counted
+from purerec.errors import counted
 from purerec.output import console
 
 
@@ -21,24 +21,14 @@ def lists_on_ray(address: str, folder: Path, out: Path, k: int, options: dict[st
     """Write the lists of all users to a folder; what is there already is kept."""
     with connected_to_ray(address, purpose="lists on a cluster") as cpus:
         import ray
-        from ray.exceptions import RayError, RayTaskError
 
-        try:
+        with failures_of_ray("run the command again: finished files are kept"):
             model = ray.remote(num_cpus=0)(_loaded).remote(str(folder.absolute()))
             begun = ray.remote(num_cpus=0)(_begun)
             n_users, parts = ray.get(begun.remote(model, str(folder.absolute()), str(out.absolute()), k, options))
             # On the cluster: Ray Data does not run in a process that is only connected to one (ray://...).
             made = ray.remote(num_cpus=0)(_made).remote(cpus, [model], str(out.absolute()), parts, k, options)
             rows = sum(row["rows"] for row in ray.get(made))
-        except RayTaskError as error:
-            if (told := _told(error, RayError)) is not None:
-                raise told from None
-            raise
-        except RayError as error:
-            why = " ".join(str(error).split())[:200]
-            raise WorkerError(
-                f"Ray lost a worker ({why}); free memory, and run the command again: finished files are kept"
-            ) from None
     done = (
         f"{counted(rows, 'recommendation')} in {counted(len(parts), 'file')}" if parts else "nothing was left to do"
     )
@@ -58,22 +48,13 @@ def _made(
         ray.data.from_items(parts, override_num_blocks=len(parts))
         .map(
             _Lists,
-            fn_constructor_args=(model, out, k, options),
+            fn_constructor_args=(model, out, k, options, versions()),
             compute=ray.data.ActorPoolStrategy(size=actors),
             num_cpus=1 if cpus > 1 else 0.5,
         )
         .take_all()
     )
     return found
-
-
-def _told(error: BaseException | None, of_ray: type[BaseException]) -> PurerecError | None:
-    """What purerec itself said, inside of what Ray has put around it."""
-    while error is not None:
-        if isinstance(error, PurerecError) and not isinstance(error, of_ray):
-            return error
-        error = getattr(error, "cause", None) or error.__cause__
-    return None
 
 
 def _loaded(folder: str) -> Any:
@@ -95,8 +76,9 @@ def _begun(model: Any, folder: str, out: str, k: int, options: dict[str, Any]) -
 class _Lists:
     """A worker that makes partitions one after another."""
 
-    def __init__(self, model: list[Any], out: str, k: int, options: dict[str, Any]) -> None:
+    def __init__(self, model: list[Any], out: str, k: int, options: dict[str, Any], expected: str) -> None:
         os.environ |= ALONE
+        check_same(expected)
         import ray
 
         self._model, self._out, self._k, self._options = ray.get(model[0]), out, k, options
