@@ -2,6 +2,7 @@
 
 import logging
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -16,9 +17,11 @@ import purerec as pr
 from cli import dying_worker
 from cli.conftest import refused
 from conftest import PUREREC, ROOT, need
+from purerec.cli import workers
 from purerec.cli.workers import as_worker, start_workers
 from purerec.engines.distributed.group import Group, sharing_with
 from purerec.engines.distributed.reading import lead_reading
+from purerec.errors import WorkerError
 from purerec.storage import read_folder, read_manifest
 
 pytestmark = pytest.mark.slow
@@ -183,17 +186,69 @@ def test_a_bad_partition_is_named_and_nothing_is_written(clicks, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def test_a_worker_without_memory_is_named(monkeypatch, capsys):
-    from purerec.engines.distributed import group, helping
+def test_torchrun_with_workers_that_fail(clicks, tmp_path, monkeypatch):
+    """One is out of memory, then of another version; the third time a part is damaged."""
+    need("torch")
+    pr.ingest(clicks, tmp_path / "data", partitions=3)
+    bad = tmp_path / "data" / "part-00001.parquet"
+    bad.write_bytes(bad.read_bytes()[:-9])
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"))
+    starting = ["torch.distributed.run", "--nproc-per-node", WORKERS, "--max-restarts", 2]
+    told = ["fit", tmp_path / "data", "--model", "pugmf", "--out", tmp_path / "model"]
+    words = [str(word) for word in (sys.executable, "-m", *starting, "-m", "--", "cli.failing_worker", *told)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode != 0
+    host = platform.node()
+    memory, version, part = (line for line in done.stderr.splitlines() if line.startswith("error:"))
+    assert memory.startswith(f"error: worker 1 on {host}: out of memory; use more workers")
+    assert version.startswith(f"error: worker 1 on {host} has purerec 0.0.1")
+    assert version.endswith("install the same versions on all machines")
+    assert part.startswith(f"error: worker 0 on {host}: {bad}: is damaged")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
-    def full(_):
-        raise MemoryError
 
-    monkeypatch.setattr(group, "connect", Group)
-    monkeypatch.setattr(helping, "serve", full)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(os, "environ", os.environ | {"TORCHELASTIC_RUN_ID": "x", "RANK": "3"})
+class Roll:
+    """Of workers that say nothing to each other."""
+
+    own_told = 0
+
+    def tell(self):
+        self.own_told += 1
+
+    def loss(self, noticed):
+        return f"lost: {noticed}"
+
+
+@pytest.fixture
+def as_third(monkeypatch):
+    """This process is a worker whose help ends with an error."""
+
+    def become(error):
+        def helped(_):
+            raise error
+
+        roll = Roll()
+        monkeypatch.setattr(workers, "_met", lambda: (Group(), roll))
+        monkeypatch.setattr(workers, "_helped", helped)
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
+        monkeypatch.setattr(os, "environ", os.environ | {"TORCHELASTIC_RUN_ID": "x", "RANK": "3"})
+        return roll
+
+    return become
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(MemoryError(), "out of memory; use more workers"), (KeyError("x"), "internal error: KeyError: 'x'")],
+)
+def test_a_worker_that_fails_is_named(as_third, capsys, error, told):
+    roll = as_third(error)
     assert as_worker(lambda: 0) == 1
-    told = capsys.readouterr().err
-    assert "worker 3 on " in told
-    assert ": out of memory; use more workers" in told
+    assert f"worker 3 on {platform.node()}: {told}" in capsys.readouterr().err
+    assert roll.own_told == 1
+
+
+def test_a_loss_is_told_as_all_know_it(as_third, capsys):
+    as_third(WorkerError("another worker"))
+    assert as_worker(lambda: 0) == 1
+    assert capsys.readouterr().err == "error: lost: another worker\n"

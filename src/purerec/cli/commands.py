@@ -24,6 +24,7 @@ from purerec.cli.reproduce import reproduce
 from purerec.cli.serve import serve
 from purerec.cli.tune import tune
 from purerec.cli.update import update
+from purerec.cli.workers import is_worker
 from purerec.errors import PurerecError, WorkerError
 from purerec.output import console
 from purerec.output.streams import INTERRUPTED, OutputError
@@ -75,9 +76,14 @@ def run() -> int:
             return 2
         console.fail(f"{wrong.format_message()} (see `{context.command_path if context else 'purerec'} --help`)")
         return 2
+    except WorkerError as error:
+        if is_worker():
+            raise  # who reports it, all workers know together
+        console.fail(error.at_command_line)
+        return error.exit_code
     except PurerecError as error:
         console.fail(error.at_command_line)
-        return WorkerError.exit_code if isinstance(error, WorkerError) else 2
+        return 2
     except console.Interrupted as stop:
         if str(stop):
             console.err.print(str(stop))
@@ -85,6 +91,8 @@ def run() -> int:
     except typer.Abort:
         raise KeyboardInterrupt from None
     except MemoryError:
+        if is_worker():
+            raise
         console.fail("out of memory; lower --memory-mb, or use fewer users, items or dimensions")
         return 1
     except OutputError:

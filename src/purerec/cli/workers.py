@@ -24,7 +24,9 @@ from purerec.output.streams import INTERRUPTED
 
 if TYPE_CHECKING:
     from purerec.data.interactions import Interactions
+    from purerec.engines.distributed.group import Group
     from purerec.engines.distributed.reading import ReadTogether
+    from purerec.engines.distributed.roll import Roll
     from purerec.models.contract.fitted_on import FittedOn
 
 _EXIT_CODE = "PUREREC_EXIT_CODE"
@@ -49,45 +51,76 @@ def as_worker(run: Callable[[], int]) -> int:
     """Run a command: alone, as the first of several processes, or to help the first."""
     if not is_worker():
         return run()
-    from purerec.engines.distributed.group import OUT_OF_MEMORY, connect, sharing_with
-
-    is_first = os.environ["RANK"] == "0"
+    is_first, roll = os.environ["RANK"] == "0", None
     if not is_first and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first one saves its work and tells the others when to stop
     try:
-        group = connect()
-        if not is_first:
-            from purerec.engines.distributed.helping import (
-                serve,
-            )  # with libraries of which the versions are known now
-
-            serve(group)
-            group.close()  # otherwise its threads abort the process
-            return 0
-        with sharing_with(group):
-            code = run()
-        if code != WorkerError.exit_code:
-            group.tell({"do": "end"})
-            group.close()
-    except MemoryError:  # in a helper; the first worker reports its own
-        console.fail(f"worker {os.environ['RANK']} on {platform.node()}: {OUT_OF_MEMORY}")
-        return WorkerError.exit_code
+        group, roll = _met()
+        code = _led(group, run) if is_first else _helped(group)
+        if code == WorkerError.exit_code:
+            roll.tell()  # the command has reported it
     except SharedError as error:  # the first reports it for all
         if not is_first:
             return 0
         console.fail(error.at_command_line)
         code = 2
     except WorkerError as error:
-        if is_first:
-            console.fail(error.at_command_line)
+        line = error.at_command_line if is_first else None
+        if roll is not None:
+            line = roll.loss(error.at_command_line)
+        if line is not None:
+            console.fail(line)
         code = WorkerError.exit_code
     except PurerecError as error:  # of this process only, such as a missing package
         console.fail(error.at_command_line)
         code = 2
+    except MemoryError:
+        from purerec.engines.distributed.group import OUT_OF_MEMORY
+
+        code = _failed(OUT_OF_MEMORY, roll)
+    except Exception as error:
+        if is_first or os.environ.get("PUREREC_TRACEBACK"):
+            raise
+        code = _failed(f"internal error: {type(error).__name__}: {error} (PUREREC_TRACEBACK=1 shows where)", roll)
     if is_first and (place := os.environ.get(_EXIT_CODE)) and code in (0, 2, INTERRUPTED):
         Path(place).write_text(str(code))
         return 0
     return code
+
+
+def _met() -> tuple[Group, Roll]:
+    from purerec.engines.distributed.group import connect
+    from purerec.engines.distributed.roll import Roll
+
+    group = connect()
+    return group, Roll.call(group)
+
+
+def _led(group: Group, run: Callable[[], int]) -> int:
+    from purerec.engines.distributed.group import sharing_with
+
+    with sharing_with(group):
+        code = run()
+    if code != WorkerError.exit_code:
+        group.tell({"do": "end"})
+        group.close()
+    return code
+
+
+def _helped(group: Group) -> int:
+    from purerec.engines.distributed.helping import serve  # with libraries of which the versions are known now
+
+    serve(group)
+    group.close()  # otherwise its threads abort the process
+    return 0
+
+
+def _failed(why: str, roll: Roll | None) -> int:
+    """One line that names this worker."""
+    console.fail(f"worker {os.environ['RANK']} on {platform.node()}: {why}")
+    if roll is not None:
+        roll.tell()
+    return WorkerError.exit_code
 
 
 def read_together(source: str, positive_rating: float | None) -> tuple[Interactions, ReadTogether] | None:

@@ -22,6 +22,8 @@ from purerec.cli.workers import ALONE, RESTARTS, as_worker
 from purerec.errors import ConfigError, WorkerError
 from purerec.output import console
 
+_LOST = "another worker was lost"
+
 
 def start_on_ray(address: str, n: int | None, out: Path) -> int:
     """Run this command with `n` workers of a cluster, or one per CPU; returns the exit code."""
@@ -78,9 +80,8 @@ def first_failure(error: Any) -> str:
     failures = getattr(error, "worker_failures", None) or {}
     if not failures:
         return f"Ray could not run the workers ({_line(error)})"
-    rank, failure = min(failures.items())
-    # Workers that lost another one know less than those that Ray lost.
-    rank, failure = next(((r, f) for r, f in failures.items() if not isinstance(f, WorkerError)), (rank, failure))
+    # Workers that lost another one know less than those that Ray lost, or that said why they end.
+    rank, failure = min(failures.items(), key=lambda found: (_LOST in str(found[1]), found[0]))
     return f"worker {rank} ended ({_line(failure)})"
 
 
@@ -121,7 +122,7 @@ def _worker(told: dict[str, Any]) -> dict[str, Any]:
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         code = as_worker(import_module("purerec.cli.commands").run)  # by name, as torchrun does
     if code == WorkerError.exit_code:
-        raise WorkerError(err.getvalue().strip() or "another worker was lost")  # Ray restarts all of them
+        raise WorkerError(err.getvalue().strip() or _LOST)  # Ray restarts all of them
     return {"code": code, "out": out.getvalue(), "err": err.getvalue()}
 
 

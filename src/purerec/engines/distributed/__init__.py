@@ -1,6 +1,7 @@
 """Several processes, possibly on several machines, that share the work of one fit.
 
     group       the processes, and their communication
+    roll        who they are, and which of them was lost
     reading     a data set in parts, of which each process reads its own
     schedule    which users form a shard, which items a block, and which shard has which block when
     shard       some of the users: their rows and positives, and the kernels of the cpu engine on a block of items

@@ -1,0 +1,111 @@
+"""Who the workers are, for messages: which of them was lost, and whether it could still say why.
+
+Only workers of the same machine can be looked at. Of others it is known that one of them is gone, and what it said
+before.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from purerec.engines.distributed.group import Group
+
+_LONGEST = 200
+_LOOKS, _BETWEEN_S = 10, 0.01
+"""A process closes its connections a moment before it is gone, and torchrun ends the others a moment later"""
+_GONE = ("Z", "X", "x")
+"""States of a process that has ended"""
+_TOLD, _NOTICED = "told", "noticed"
+_KILLED = (
+    "was killed, perhaps for lack of memory; use fewer workers, a lower dim, or machines with more memory; the fit "
+    "continues from its last checkpoint when the workers are restarted, or with --resume"
+)
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One process."""
+
+    rank: int
+    host: str
+    pid: int
+
+    def __str__(self) -> str:
+        return f"worker {self.rank} on {self.host}"
+
+    def has_ended(self) -> bool:
+        """Whether it is gone; only asked on its own machine."""
+        try:
+            os.kill(self.pid, 0)
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except ProcessLookupError:
+            return True
+        except OSError:  # no /proc, or not ours
+            return False
+        return state in _GONE
+
+
+class Roll:
+    """All workers, as each of them knows them."""
+
+    def __init__(self, workers: list[Worker], rank: int, store: Any) -> None:
+        """`store`: where one worker reads what another has set. It is on the machine of the first worker, and only
+        used there: over a link that is cut, it would not answer."""
+        self.own, self._store = workers[rank], store
+        self._neighbours = [worker for worker in workers if worker.host == self.own.host and worker != self.own]
+        self._is_with_first = self.own.host == workers[0].host
+
+    @classmethod
+    def call(cls, group: Group) -> Roll:
+        """All have to call this together."""
+        from torch.distributed.distributed_c10d import _get_default_store
+
+        said = [line.partition(" ") for line in group.said(f"{os.getpid()} {platform.node()}", _LONGEST)]
+        return cls(
+            [Worker(rank, host, int(pid)) for rank, (pid, _, host) in enumerate(said)],
+            group.rank,
+            _get_default_store(),
+        )
+
+    def tell(self) -> None:
+        """This worker says why it ends, so that others need not."""
+        self._mark(_TOLD)
+
+    def loss(self, noticed: str) -> str | None:
+        """What to say about another worker that was lost; None if another worker of this machine does."""
+        is_lowest = all(worker.rank > self.own.rank for worker in self._neighbours)
+        if not self._is_with_first:
+            return noticed if is_lowest else None
+        self._mark(_NOTICED)
+        ended = self._ended()
+        if any(worker.rank < self.own.rank for worker in self._neighbours if worker not in ended):
+            return None
+        marks = {worker: self._mark_of(worker) for worker in self._neighbours}
+        if _TOLD in marks.values():
+            return None
+        self.tell()
+        lost = [str(worker) for worker in ended if marks[worker] is None]
+        return f"{' and '.join(lost)} {_KILLED}" if lost else noticed
+
+    def _ended(self) -> list[Worker]:
+        for _ in range(_LOOKS):
+            if found := [worker for worker in self._neighbours if worker.has_ended()]:
+                return found
+            time.sleep(_BETWEEN_S)
+        return []
+
+    def _mark(self, what: str) -> None:
+        if self._is_with_first:
+            with suppress(RuntimeError):  # the first worker may keep the store, and is gone
+                self._store.set(f"{what}/{self.own.rank}", what)
+
+    def _mark_of(self, worker: Worker) -> str | None:
+        with suppress(RuntimeError):
+            return next((what for what in (_TOLD, _NOTICED) if self._store.check([f"{what}/{worker.rank}"])), None)
+        return None
