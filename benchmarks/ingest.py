@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from purerec.experiments.provenance import write_results
+from purerec.experiments.provenance import library_versions, write_results
 
 PARTS = 32
 
@@ -113,6 +113,7 @@ def main() -> None:
         start = time.perf_counter()
         make_file(path, options.rows)
         found: dict[str, object] = {"rows": options.rows, "file_mb": round(path.stat().st_size / 2**20)}
+        found |= {"memory_mb": options.memory_mb, "versions": library_versions(("polars", "pyarrow", "duckdb"))}
         print(f"made in {time.perf_counter() - start:.0f} s", file=sys.stderr)
         for name in names:
             found[name] = run(name, path, options.memory_mb)
