@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from purerec.engines.distributed.roll import Roll, Worker
+from purerec.engines.distributed.roll import Peer, Roll
 
 HERE = platform.node()
 
@@ -38,7 +38,7 @@ def ended():
 
 
 def rolls(*pids, store, hosts=None):
-    workers = [Worker(rank, (hosts or [HERE] * len(pids))[rank], pid) for rank, pid in enumerate(pids)]
+    workers = [Peer(rank, (hosts or [HERE] * len(pids))[rank], pid) for rank, pid in enumerate(pids)]
     return [Roll(workers, rank, store) for rank in range(len(pids))]
 
 
@@ -78,5 +78,5 @@ def test_nobody_knows_who_is_lost_on_another_machine():
 
 
 def test_a_process_that_never_was():
-    assert Worker(0, HERE, 2**22 + 1).has_ended()
-    assert not Worker(0, HERE, os.getpid()).has_ended()
+    assert Peer(0, HERE, 2**22 + 1).has_ended()
+    assert not Peer(0, HERE, os.getpid()).has_ended()

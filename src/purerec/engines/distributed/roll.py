@@ -29,7 +29,7 @@ _KILLED = (
 
 
 @dataclass(frozen=True)
-class Worker:
+class Peer:
     """One process."""
 
     rank: int
@@ -54,7 +54,7 @@ class Worker:
 class Roll:
     """All workers, as each of them knows them."""
 
-    def __init__(self, workers: list[Worker], rank: int, store: Any) -> None:
+    def __init__(self, workers: list[Peer], rank: int, store: Any) -> None:
         """`store`: where one worker reads what another has set. It is on the machine of the first worker, and only
         used there: over a link that is cut, it would not answer."""
         self.own, self._store = workers[rank], store
@@ -68,7 +68,7 @@ class Roll:
 
         said = [line.partition(" ") for line in group.said(f"{os.getpid()} {platform.node()}", _LONGEST)]
         return cls(
-            [Worker(rank, host, int(pid)) for rank, (pid, _, host) in enumerate(said)],
+            [Peer(rank, host, int(pid)) for rank, (pid, _, host) in enumerate(said)],
             group.rank,
             _get_default_store(),
         )
@@ -93,7 +93,7 @@ class Roll:
         lost = [str(worker) for worker in ended if marks[worker] is None]
         return f"{' and '.join(lost)} {_KILLED}" if lost else noticed
 
-    def _ended(self) -> list[Worker]:
+    def _ended(self) -> list[Peer]:
         for _ in range(_LOOKS):
             if found := [worker for worker in self._neighbours if worker.has_ended()]:
                 return found
@@ -105,7 +105,7 @@ class Roll:
             with suppress(RuntimeError):  # the first worker may keep the store, and is gone
                 self._store.set(f"{what}/{self.own.rank}", what)
 
-    def _mark_of(self, worker: Worker) -> str | None:
+    def _mark_of(self, worker: Peer) -> str | None:
         with suppress(RuntimeError):
             return next((what for what in (_TOLD, _NOTICED) if self._store.check([f"{what}/{worker.rank}"])), None)
         return None
