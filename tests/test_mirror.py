@@ -11,6 +11,7 @@ CROSS_CUTTING = {
     "cli/test_common.py": "what every command has, and completion in the shell",
     "cli/test_given_parts.py": "the options --train, --test and --valid, of several commands",
     "cli/test_metrics_options.py": "the options --metrics and --metric, of several commands",
+    "cli/test_pages.py": "the commands of README and docs, run",
     "cli/test_two_hosts.py": "torchrun on two hosts, and the link between them",
     "engines/pure/test_parity.py": "two engines, one meaning",
     "evaluation/test_more_metrics.py": "metrics of whole lists, beside those of ranks in test_metrics",
