@@ -32,6 +32,7 @@ def shop(serve: Callable[..., Service], tmp_path_factory: pytest.TempPathFactory
             "item": range(N + 1),
             "kind": [("Book", "Film|Series")[n % 2] for n in range(N + 1)],
             "year": [1990 + n for n in range(N + 1)],
+            "net_price": [n + 0.5 for n in range(N + 1)],
             "in_stock": [n % 5 > 0 for n in range(N + 1)],
             "image": [sources[n % 4] for n in range(N + 1)],
         }
@@ -100,7 +101,7 @@ def test_images_of_this_server_only(shop: Service, open_page: OpenPage) -> None:
         number = int(row.locator("h3").inner_text().split()[0])
         expect(row.locator("img.picture")).to_have_count(int(number % 4 < 2))  # neither from elsewhere nor broken
         expect(row.locator(".picture")).to_have_count(1)
-        expect(row.locator(".facts")).to_contain_text(str(1990 + number))
+        expect(row.locator(".facts")).to_contain_text(f" · {1990 + number} · Net price {number + 0.5}")
 
 
 def test_the_page_of_the_api(shop: Service, open_page: OpenPage) -> None:

@@ -47,12 +47,13 @@ export function imageOf(attributes) {
 /** Columns of the item table whose values say something in a line. */
 export const hasImages = () => columns.some(({ is_image }) => is_image);
 
-/** "Animation, Comedy · 1995", as text nodes. */
+/** "Animation, Comedy · 1995 · Price 9.5", as text nodes: a number says what it is, unless it is a year. */
 export function attributeLine(attributes) {
   const shown = columns.filter(({ name, is_image, kind }) => !is_image && kind !== "flag" && attributes?.[name] !== undefined);
-  return shown.slice(0, SHOWN_COLUMNS).map(({ name }) => {
+  return shown.slice(0, SHOWN_COLUMNS).map(({ name, kind }) => {
     const value = attributes[name];
-    return title(Array.isArray(value) ? value.slice(0, 4).join(", ") : String(value));
+    const text = Array.isArray(value) ? value.slice(0, 4).join(", ") : String(value);
+    return title(kind === "number" && !/year/i.test(name) ? `${words(name)} ${text}` : text);
   });
 }
 
