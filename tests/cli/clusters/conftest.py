@@ -1,9 +1,10 @@
-"""Two clusters for all tests: to start one takes longer than what the commands do."""
+"""Clusters for tests: to start one takes longer than what the commands do."""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -71,17 +72,25 @@ def on_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnRay]:
     assert driver.returncode == 0
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[str]:
-    """The address of a cluster that somebody has started."""
+class Cluster(NamedTuple):
+    """A cluster that somebody has started."""
+
+    address: str
+    environment: dict[str, str]
+    """Its token: `ray start` asks for one if the home folder happens to have one, and a client sends none unasked"""
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
     need("ray")
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     folder = Path(tempfile.mkdtemp(prefix="r"))  # names of sockets are short
     words = ["ray.scripts.scripts", "start", "--head", "--block", "--port", "0", "--num-cpus", "2"]
     words += ["--ray-client-server-port", str(port), "--include-dashboard=false", "--temp-dir", str(folder)]
-    usual = os.environ | {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    usual = os.environ | own | {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     usual |= {"RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "300"}  # 30 s were too few beside other tests
     null = subprocess.DEVNULL
     head = subprocess.Popen([sys.executable, "-m", *words], env=usual, stdout=null, stderr=null)
@@ -91,7 +100,7 @@ def cluster() -> Iterator[str]:
             assert head.poll() is None
             assert time.monotonic() < end
             time.sleep(0.2)
-        yield f"ray://127.0.0.1:{port}"
+        yield Cluster(f"ray://127.0.0.1:{port}", own)
     finally:
         head.terminate()  # and with it what it has started
         head.wait(timeout=60)

@@ -1,13 +1,43 @@
-"""Connections that cannot be made."""
+"""Connections to a cluster that runs, those that cannot be made, and those that are lost."""
 
+import json
 import sys
 
+import polars as pl
 import pytest
 
+from cli.clusters.test_evaluations import fitted
+from cli.clusters.test_lists import saved_model
 from cli.conftest import refused
-from conftest import need
+from conftest import need, purerec
 from purerec.cli.clusters.connecting import _told, check_same, connected_to_ray, failures_of_ray, versions
 from purerec.errors import ConfigError, MissingExtraError, SharedError, UnknownIdError, WorkerError
+
+
+@pytest.mark.slow
+def test_on_a_cluster_that_runs(clicks, tmp_path, cluster):
+    """The only test with one: the servers of its clients, on fixed ports, would meet those of another."""
+
+    def run(*words, check=0):
+        return purerec(*words, "--on", cluster.address, env=cluster.environment, check=check)
+
+    model, lists = saved_model(tmp_path / "model"), tmp_path / "lists"
+    asked = "recommend", tmp_path / "model", "--all"
+    assert "recommendations in 3 files" in run(*asked, "-k", 4, "--out", lists).stdout
+    told = run(*asked, "--only", "no such", "--out", tmp_path / "x", check=2).stderr
+    assert told.startswith("error: item 'no such'")
+    assert len(told.splitlines()) == 1
+    assert not (tmp_path / "x").exists()
+    found = pl.read_parquet(lists / "*.parquet")
+    assert found.select("user", "item", "rank").equals(model.recommend(k=4).select("user", "item", "rank"))
+
+    words, alone = fitted(clicks, tmp_path / "m")
+    words += ["--protocol", "sampled", "--pool", 10, "--seed", 3, "--metrics", "NDCG@5,MRR"]
+    (tmp_path / "items.csv").write_text("item,kind\n" + "".join(f"i{i},{'ab'[i % 2]}\n" for i in range(40)))
+    words += ["--by", "kind", "--items", tmp_path / "items.csv", "--json", "-"]
+    measured = json.loads(run(*words).stdout)
+    assert measured["metrics"] == alone(protocol="sampled", pool=10, seed=3, metrics="NDCG@5,MRR")
+    assert measured["by"] == json.loads(purerec(*words, check=0).stdout)["by"]
 
 
 def test_without_ray_the_extra_is_named(command, clicks, model, monkeypatch):

@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 
 import purerec as pr
-from conftest import purerec
 from purerec.output.partitions import partitions
 
 pytestmark = pytest.mark.slow
@@ -17,20 +16,6 @@ def saved_model(folder):
     model = pr.make_model("ials", epochs=2).fit(log, seed=0)
     model.save(folder)
     return model
-
-
-def test_on_a_cluster_that_runs(tmp_path, cluster):
-    model, lists = saved_model(tmp_path / "model"), tmp_path / "lists"
-    said = purerec("recommend", tmp_path / "model", "--all", "-k", 4, "--on", cluster, "--out", lists, check=0).stdout
-    assert "recommendations in 3 files" in said
-    refused = purerec(
-        "recommend", tmp_path / "model", "--all", "--only", "no such", "--on", cluster, "--out", "x", check=2
-    )
-    assert refused.stderr.startswith("error: item 'no such'")
-    assert len(refused.stderr.splitlines()) == 1
-    assert not (tmp_path / "x").exists()
-    found = pl.read_parquet(lists / "*.parquet")
-    assert found.select("user", "item", "rank").equals(model.recommend(k=4).select("user", "item", "rank"))
 
 
 def test_everybody_once(tmp_path, on_ray):

@@ -56,7 +56,10 @@ def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
         why = " ".join(str(error).split())[:200]
-        raise ConfigError(f"cannot connect to {address} ({why}); check that the cluster runs there") from None
+        raise ConfigError(
+            f"cannot connect to {address} ({why}); check that the cluster runs there, and set RAY_AUTH_MODE=token if "
+            "it asks for a token"
+        ) from None
     try:
         yield int(ray.cluster_resources().get("CPU", 0))
     finally:
