@@ -57,16 +57,19 @@ def start(*args):
 
 
 def test_workers_fit_what_one_process_fits(clicks, tmp_path):
+    """Of a data set with fewer parts than workers, which the first of them reads."""
     need("torch")
-    out = tmp_path / "model"
+    data, out = tmp_path / "data", tmp_path / "model"
+    pr.ingest(clicks, data, partitions=1)
     running = start(
-        clicks, "--model", "pure", "--set", "epochs=4", "--set", "pretrain_epochs=2", "--set", "dim=4", "--out", out
+        data, "--model", "pure", "--set", "epochs=4", "--set", "pretrain_epochs=2", "--set", "dim=4", "--out", out
     )
     said, trouble = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0, trouble
+    assert "has 1 part, fewer than workers: the first worker reads all of it" in trouble
     assert "pure fitted on" in said
-    assert_same(tensors(out), alone(clicks, tmp_path / "alone", "pure", epochs=4, pretrain_epochs=2, dim=4))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "model"]
+    assert_same(tensors(out), alone(data, tmp_path / "alone", "pure", epochs=4, pretrain_epochs=2, dim=4))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "data", "model"]
 
 
 def test_killed_workers_change_nothing(clicks, tmp_path):
@@ -162,15 +165,6 @@ def test_workers_read_their_parts_of_a_data_set(clicks, tmp_path):
     model = pr.load_model(out)
     assert model.fitted_on.interactions == data.facts.rows
     assert model.users == pr.read(tmp_path / "data").users
-
-
-def test_more_workers_than_parts(clicks, tmp_path):
-    need("torch")
-    pr.ingest(clicks, tmp_path / "data", partitions=1)
-    running = start(tmp_path / "data", "--model", "pugmf", "--set", "epochs=1", "--out", tmp_path / "model")
-    _, trouble = running.communicate(timeout=PATIENCE_S)
-    assert running.returncode == 0, trouble
-    assert "has 1 part, fewer than workers: the first worker reads all of it" in trouble
 
 
 def test_a_bad_partition_is_named_and_nothing_is_written(clicks, tmp_path):

@@ -19,7 +19,7 @@ import pytest
 
 from conftest import ROOT, need
 
-MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.clusters.dying_helper.install"}}
+MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.clusters.late_hooks.helpers_die"}}
 COMMANDS = """
 import sys
 from purerec.cli import commands

@@ -11,7 +11,7 @@ from purerec.cli.clusters.fits import first_failure
 from purerec.errors import WorkerError
 
 EPOCHS, TIMES = 30, 2
-MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.dying_worker.install"}}
+MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.clusters.late_hooks.workers_die"}}
 
 
 @pytest.mark.slow
