@@ -77,20 +77,20 @@ class Cluster(NamedTuple):
 
     address: str
     environment: dict[str, str]
-    """Its token: `ray start` asks for one if the home folder happens to have one, and a client sends none unasked"""
+    """Its token: `ray start` asks for one if the home folder happens to have one, and Ray's client sends none by itself"""
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     need("ray")
-    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    own = {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     folder = Path(tempfile.mkdtemp(prefix="r"))  # names of sockets are short
     words = ["ray.scripts.scripts", "start", "--head", "--block", "--port", "0", "--num-cpus", "2"]
     words += ["--ray-client-server-port", str(port), "--include-dashboard=false", "--temp-dir", str(folder)]
-    usual = os.environ | own | {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    usual = os.environ | own | {"RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     usual |= {"RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "300"}  # 30 s were too few beside other tests
     null = subprocess.DEVNULL
     head = subprocess.Popen([sys.executable, "-m", *words], env=usual, stdout=null, stderr=null)

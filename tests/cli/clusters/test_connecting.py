@@ -10,7 +10,14 @@ from cli.clusters.test_evaluations import fitted
 from cli.clusters.test_lists import saved_model
 from cli.conftest import refused
 from conftest import need, purerec
-from purerec.cli.clusters.connecting import _told, check_same, connected_to_ray, failures_of_ray, versions
+from purerec.cli.clusters.connecting import (
+    _authentication,
+    _told,
+    check_same,
+    connected_to_ray,
+    failures_of_ray,
+    versions,
+)
 from purerec.errors import ConfigError, MissingExtraError, SharedError, UnknownIdError, WorkerError
 
 
@@ -57,6 +64,19 @@ def test_other_clusters_are_unknown(command, clicks, model):
     refused(command("evaluate", clicks, "--model", "itempop", "--on", "dask"), "--on takes ray")
     with pytest.raises(ConfigError, match="not 'spark'"), connected_to_ray("spark", purpose="a test"):
         pass
+
+
+def test_a_token_is_used_where_there_is_one(monkeypatch, tmp_path):
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert _authentication(is_own=False) == {}
+    assert len(_authentication(is_own=True)["RAY_AUTH_TOKEN"]) == 64
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("0" * 64)
+    assert _authentication(is_own=False) == {"RAY_AUTH_MODE": "token"}
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    assert _authentication(is_own=True) == _authentication(is_own=False) == {}
 
 
 def test_what_is_told_inside_of_errors_of_ray():

@@ -9,6 +9,7 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -35,10 +36,8 @@ def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
         raise ConfigError(f"--on takes ray, or an address such as ray://head:10001, not {address!r}")
     is_own = address == "ray" and "RAY_ADDRESS" not in os.environ
     if "ray" not in sys.modules:  # it reads its settings on import
-        os.environ |= {name: os.environ.get(name, value) for name, value in _QUIET.items()}
-        if is_own and "RAY_AUTH_MODE" not in os.environ:
-            # Only this process may use its cluster. By default, Ray would keep a token in the home folder.
-            os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        settings = _QUIET | _authentication(is_own=is_own)
+        os.environ |= {name: os.environ.get(name, value) for name, value in settings.items()}
     try:
         import ray
     except ImportError:
@@ -64,6 +63,16 @@ def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
         yield int(ray.cluster_resources().get("CPU", 0))
     finally:
         ray.shutdown()
+
+
+def _authentication(*, is_own: bool) -> dict[str, str]:
+    if "RAY_AUTH_MODE" in os.environ:
+        return {}
+    if is_own:  # Only this process may use its cluster. By default, Ray would keep a token in the home folder.
+        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    # Where there is a token, `ray start` asks for it, and a client would not give it by itself.
+    is_set = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
+    return {"RAY_AUTH_MODE": "token"} if is_set or Path("~/.ray/auth_token").expanduser().exists() else {}
 
 
 @contextmanager
