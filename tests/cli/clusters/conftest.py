@@ -77,7 +77,7 @@ class Cluster(NamedTuple):
 
     address: str
     environment: dict[str, str]
-    """Its token: `ray start` asks for one if the home folder happens to have one, and Ray's client sends none by itself"""
+    """Its token: `ray start` asks for one if the home folder has one, and Ray's client sends none by itself"""
 
 
 @pytest.fixture

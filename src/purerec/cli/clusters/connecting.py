@@ -56,8 +56,8 @@ def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         why = " ".join(str(error).split())[:200]
         raise ConfigError(
-            f"cannot connect to {address} ({why}); check that the cluster runs there, and set RAY_AUTH_MODE=token if "
-            "it asks for a token"
+            f"cannot connect to {address} ({why}); check that the cluster runs there; if it asks for a token, set "
+            "RAY_AUTH_TOKEN"
         ) from None
     try:
         yield int(ray.cluster_resources().get("CPU", 0))
