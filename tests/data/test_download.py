@@ -100,6 +100,17 @@ def test_the_next_source_is_asked(server: Server, with_toy: Any) -> None:
         catalog.fetch("toy", progress=False)
 
 
+def test_a_source_that_failed_is_told_before_the_next(server: Server, with_toy: Any, capfd: Any) -> None:
+    missing = Archive(f"{server.url}/missing.zip", (("toy/toy.tsv", "toy.tsv"),))
+    with_toy(toy(missing, zip_at(server)))
+    catalog.fetch("toy")
+    first, failed, second, *_ = capfd.readouterr().err.splitlines()
+    assert "missing.zip" in first
+    assert "that failed: answered 404" in failed
+    assert failed.endswith("; trying the next source")
+    assert "toy.zip" in second
+
+
 def test_https_may_not_lead_to_http(with_toy: Any, monkeypatch: Any) -> None:
     answer = SimpleNamespace(url="http://elsewhere.example", headers={}, read=lambda n: b"")
     monkeypatch.setattr(urllib.request, "urlopen", lambda *a, **k: contextlib.nullcontext(answer))

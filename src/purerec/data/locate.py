@@ -96,6 +96,8 @@ def _fetch_into(cache: Path, entry: Entry, tried: list[str], *, progress: bool) 
                     return _find(cache, entry, whole=True)
                 except Unusable as reason:
                     tried.append(f"{source}: {reason}")
+                    following = "; trying the next source" if source != entry.sources[-1] else ""
+                    say(f"{entry.name}: that failed: {reason}{following}", progress)
     except OSError as error:
         tried.append(f"the cache folder {cache} cannot be used ({error}); set PUREREC_CACHE to one that can")
     return None
