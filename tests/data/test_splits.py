@@ -216,3 +216,8 @@ def test_save_and_load(tmp_path):
         assert getattr(again, name).fingerprint == getattr(parts, name).fingerprint
     with pytest.raises(StoreError, match="does not exist"):
         load_split(tmp_path / "nothing")
+
+
+def test_what_is_no_log_is_refused():
+    with pytest.raises(SplitError, match=r"as pr.read or pr.load returns, not str"):
+        split("clicks.csv")

@@ -300,3 +300,9 @@ def test_published_pattern_on_ml_1m(data_dir: Path) -> None:
         found = evaluate(model, split, protocol="as_published", repetitions=repetitions)
         assert list(found.metrics.values()) == pytest.approx(row, rel=0.03)
     assert evaluate(model, split, protocol="sampled").metrics["MAP"] == pytest.approx(0.3427, rel=0.03)
+
+
+def test_what_is_no_split_is_refused() -> None:
+    split = random_split()
+    with pytest.raises(ConfigError, match=r"on a split, such as pr.split\(data\), not on Interactions"):
+        evaluate(Table(np.zeros(split.train.positives.shape)), split.train)  # type: ignore[arg-type]

@@ -148,6 +148,8 @@ def split(
     on       'all': all rows are split, and the threshold for positives applies afterwards, as in the paper;
              'positives': only positive rows can be held out
     """
+    if not isinstance(data, Interactions):
+        raise SplitError(f"what is split is a log, as pr.read or pr.load returns, not {type(data).__name__}")
     how, fold = _resolve(data, how, fold)
     if how == "auto":
         how, n = _default_for(data, n)

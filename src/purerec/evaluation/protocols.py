@@ -176,6 +176,8 @@ def evaluate(
 
     `part=(n, of)` evaluates part `n` of `of` parts of the users; `purerec.evaluation.parts` merges them.
     """
+    if not isinstance(split, Split):
+        raise ConfigError(f"a model is evaluated on a split, such as pr.split(data), not on {type(split).__name__}")
     start = time.perf_counter()
     wanted = parse_all(default_metrics(split.train.name) if metrics is None else metrics)
     _check(protocol, on, wanted, pool, repetitions)

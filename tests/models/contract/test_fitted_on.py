@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
+import purerec as pr
 from conftest import ROOT, checkerboard, need
 from purerec.data.interactions import Interactions
-from purerec.errors import StoreError
+from purerec.errors import DataError, StoreError
 from purerec.models.contract.fitted_on import FittedOn
 from purerec.models.registry import REGISTRY, load_model, make_model
 from purerec.output.report import fit_report
@@ -128,3 +129,9 @@ def test_an_update_keeps_the_width_and_says_so(name, width):
     model.update(log.subset(log.user_idx >= 190).compact())
     assert model.fitted_on.users == 230
     assert model.fitted_on.resolved["dim"] == width == model._vector_part().users.shape[1]
+
+
+def test_what_is_no_log_is_refused(board):
+    for wrong, name in (("clicks.csv", "str"), (pr.split(board), "Split")):
+        with pytest.raises(DataError, match=f"or the full_train of a split, not on {name}"):
+            pr.ItemPop().fit(wrong)
