@@ -1,4 +1,9 @@
-"""How often two items were liked by the same people, summed over processes that each have some of the people."""
+"""How often two items were liked by the same people, summed over processes that each have some of the people.
+
+Where all people count the same (`user_power` 0, as in PURE's history and by default in EASE), processes count people,
+and items are weighted afterwards. Sums of whole numbers have no rounding, so that the result does not depend on the
+number of processes: up to 2^24 people who like the same two items, the most that single precision can count.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +26,9 @@ def multiplier() -> Callable[[Any], F32]:
 
 def lead_products(group: Group, x: Any) -> F32:
     """x'x as a dense matrix, in the first process, which has all rows of the sparse matrix x."""
+    weight = _of_items(x)
+    if weight is not None:
+        x = x.astype(bool).astype(np.float32)
     cuts = np.searchsorted(x.indptr, np.linspace(0, x.nnz, group.size + 1)[1:-1])
     cuts = np.concatenate([[0], cuts, [x.shape[0]]])
     parts = [x[cuts[n] : cuts[n + 1]] for n in range(group.size)]
@@ -30,7 +38,17 @@ def lead_products(group: Group, x: Any) -> F32:
         group.exchange([(worker, n, array) for n, array in enumerate(arrays)], [])
     found = products(parts[0])
     group.add_up(found)
+    if weight is not None:
+        found *= weight[:, None]
+        found *= weight
     return found
+
+
+def _of_items(x: Any) -> F32 | None:
+    """(n_items,) what each item counts, if that is the same for all people"""
+    weight = np.zeros(x.shape[1], np.float32)
+    weight[x.indices] = x.data
+    return weight if np.array_equal(weight[x.indices], x.data) else None
 
 
 def follow_products(group: Group, told: dict[str, Any]) -> None:
