@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +12,9 @@ from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.closed_form import ItemWeights, Weighting, check_memory, fit_item_weights, mean_diagonal
-from purerec.engines.distributed.gram import multiplier
+from purerec.engines.closed_form.dense import products
+from purerec.engines.distributed.gram import lead_products
+from purerec.engines.distributed.group import current
 from purerec.engines.pure.spec import Params
 from purerec.errors import StoreError
 from purerec.models.contract.iterative import Fitting
@@ -117,7 +120,7 @@ class WithHistory(DiscriminatorModel):
         check_memory(positives, weight, n, neighbors=neighbors, memory_mb=math.inf, name=self.name)
 
     def _fit_history(self, positives: Csr, regularizations: Sequence[float]) -> list[ItemWeights]:
-        config = self.config
+        config, group = self.config, current()
         size = mean_diagonal(positives, 0.0, config.item_power)
         return fit_item_weights(
             positives,
@@ -126,7 +129,7 @@ class WithHistory(DiscriminatorModel):
             neighbors=self._neighbors(positives.shape[1]),
             memory_mb=math.inf,
             name=self.name,
-            multiply=multiplier(),
+            multiply=products if group is None else partial(lead_products, group),
         )
 
     def _neighbors(self, n_items: int) -> int:
