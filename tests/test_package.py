@@ -5,9 +5,12 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 import purerec
 from conftest import ROOT
@@ -185,3 +188,15 @@ def test_committed_files_name_no_machine():
             text = path.read_bytes()
             for place in places:
                 assert place not in text, f"{name} names {place!r}"
+
+
+def test_tested_versions_suit_every_python_that_is_promised():
+    """A constraint that needs 3.11.5 would stop `make test` on a machine with 3.11.2."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    wanted = {line.partition("==")[0] for line in lines if "==" in line}
+    asked = {
+        found.name: found.metadata.get("Requires-Python", "") for found in distributions() if found.name in wanted
+    }
+    assert len(asked) > 50
+    oldest = f"{tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']['requires-python'].strip('>=')}.0"
+    assert not [name for name, range_ in asked.items() if not SpecifierSet(range_).contains(oldest)]
