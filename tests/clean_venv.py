@@ -65,7 +65,7 @@ def installed(wheel: Path, place: Path, extras: frozenset[str] = frozenset()) ->
     subprocess.run([sys.executable, *map(str, words)], check=True)
     packages = next(made.place.glob("lib/python*/site-packages"))
     asked = next(iter(distributions(path=[str(packages)])))
-    for found in _needed(asked, extras):
+    for found in [*_needed(asked, extras), distribution("pip")]:  # pip is there at a user's, and fetches data
         for name in {file.parts[0] for file in found.files or []} - {"..", "__pycache__"}:
             source = Path(str(found.locate_file(name)))
             if source.exists() and not (packages / name).exists():
