@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     pieces = [[item for group in list(slow.values())[k::n] for item in group] for k in range(n)]
     left = len(items)
     for k, piece in enumerate(pieces):
-        piece += islice(rest, left // (n - k) - len(piece))
+        piece += islice(rest, max(0, left // (n - k) - len(piece)))
         left -= len(piece)
     items[:] = [item for piece in pieces for item in piece]
 
