@@ -93,6 +93,7 @@ def test_aligned_with_the_items_of_a_model(table):
             "item,a\n0,1\n1,2,3\n",
             "row 2 has 3 fields, but there are 2 headings; put values that contain ',' in double",
         ),
+        (f"item,{'x' * 200_000}\n1,2,3\n", "cannot be read as a table"),
         (f"item,a\n1,{'x' * 9000}\n", "row 1 of column 'a' has 9,000 characters"),
         ("item," + ",".join(f"c{n}" for n in range(70)) + "\n1" + ",1" * 70 + "\n", "up to 64 columns"),
     ],
@@ -103,6 +104,13 @@ def test_what_is_wrong_is_named(tmp_path, text, message):
         pr.read_items(tmp_path / "items.csv")
     assert "items.csv" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_row_of_bytes_that_are_no_text_is_named_too(tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_bytes(b"item,a\n0,1\n1,\xff\xfe,3\n")
+    with pytest.raises(ReadError, match="row 2 has 3 fields"):
+        pr.read_items(path)
 
 
 def test_other_wrong_input(tmp_path):

@@ -72,7 +72,7 @@ def _frame_of(path: Path, encoding: str) -> pl.DataFrame:
     try:
         return pl.read_csv(io.BytesIO(bytes(content.raw[start:])), separator=separator, infer_schema=False)
     except pl.exceptions.PolarsError as error:
-        _check_widths(bytes(content.raw[start:]).decode(), separator, where)
+        _check_widths(bytes(content.raw[start:]).decode(errors="replace"), separator, where)
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise ReadError(f"{where} cannot be read as a table: {reason}") from None
 
@@ -80,8 +80,8 @@ def _frame_of(path: Path, encoding: str) -> pl.DataFrame:
 def _check_widths(text: str, separator: str, where: str) -> None:
     """Name the first row with more fields than the heading, such as one with a comma in a title or a data URL."""
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    heading = next(rows)
     with contextlib.suppress(csv.Error):  # polars' own reason is given instead
+        heading = next(rows, [])
         for number, row in enumerate(rows, start=1):
             if len(row) > len(heading):
                 raise ReadError(
