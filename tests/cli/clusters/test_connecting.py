@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import nullcontext
 
 import polars as pl
 import pytest
@@ -64,6 +65,34 @@ def test_other_clusters_are_unknown(command, clicks, model):
     refused(command("evaluate", clicks, "--model", "itempop", "--on", "dask"), "--on takes ray")
     with pytest.raises(ConfigError, match="not 'spark'"), connected_to_ray("spark", purpose="a test"):
         pass
+
+
+@pytest.mark.parametrize("failures", [2, 3])
+def test_a_head_that_fails_to_start_a_server_is_asked_again(monkeypatch, failures):
+    """As Ray does every now and then: ray-project/ray#63202."""
+    need("ray")
+    import ray
+
+    asked = []
+
+    def init(**settings):
+        asked.append(settings["address"])
+        if len(asked) <= failures:
+            raise ConnectionAbortedError(
+                "Initialization failure from server:\nTraceback (most recent call last):\n"
+                '  File "proxier.py", line 772, in Datapath\n    raise RuntimeError(\n'
+                "RuntimeError: Starting Ray client server failed.\n"
+            )
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    why = r"cannot connect to ray://head:10001 \(RuntimeError: Starting Ray client server failed\.\); check"
+    ending = nullcontext() if failures < 3 else pytest.raises(ConfigError, match=why)
+    with ending, connected_to_ray("ray://head:10001", purpose="a test") as cpus:
+        assert cpus == 2
+    assert asked == ["ray://head:10001"] * 3
 
 
 def test_a_token_is_used_where_there_is_one(monkeypatch, tmp_path):

@@ -8,7 +8,7 @@ import platform
 import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +28,9 @@ _QUIET = {
     "RAY_worker_niceness": "0",  # 15 by default: on a busy machine, nothing would ever get done
 }
 
+_ATTEMPTS = 3
+"""A head sometimes fails to start its server for a client, and succeeds the next time (ray-project/ray#63202)"""
+
 
 @contextmanager
 def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
@@ -46,7 +49,7 @@ def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
         yield int(ray.cluster_resources().get("CPU", 0))
         return
     try:
-        ray.init(
+        _connect(
             # Not None, which would use any cluster left running on this machine.
             address="local" if is_own else None if address == "ray" else address,
             include_dashboard=False if is_own else None,
@@ -54,15 +57,30 @@ def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
             logging_level=logging.ERROR,
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
-        why = " ".join(str(error).split())[:200]
         raise ConfigError(
-            f"cannot connect to {address} ({why}); check that the cluster runs there; if it asks for a token, set "
-            "RAY_AUTH_TOKEN"
+            f"cannot connect to {address} ({_why(error)}); check that the cluster runs there; if it asks for a "
+            "token, set RAY_AUTH_TOKEN"
         ) from None
     try:
         yield int(ray.cluster_resources().get("CPU", 0))
     finally:
         ray.shutdown()
+
+
+def _connect(**settings: object) -> None:
+    import ray
+
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(ConnectionAbortedError):
+            ray.init(**settings)
+            return
+    ray.init(**settings)
+
+
+def _why(error: Exception) -> str:
+    """In a line: of a server's trouble Ray tells the whole traceback, whose last line is the point of it."""
+    told = str(error)
+    return " ".join((told.strip().splitlines()[-1] if "Traceback" in told else told).split())[:200]
 
 
 def _authentication(*, is_own: bool) -> dict[str, str]:
