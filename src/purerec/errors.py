@@ -110,10 +110,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def guess(name: str, known: Iterable[str]) -> str:
     """The closest known name as a question, followed by a space; empty if none is close."""
+    near = nearest(name, known)
+    return "" if near is None else f"did you mean {near}? "
+
+
+def nearest(name: str, known: Iterable[str], *, alike: float = 0.6) -> str | None:
+    """The known name with the same letters in another order, else the one most like it, if it is alike enough."""
     import difflib  # not needed to import purerec
 
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {near[0]}? " if near else ""
+    names = list(known)
+    letters = sorted(name)
+    swapped = [other for other in names if sorted(other) == letters]
+    return next(iter(swapped or difflib.get_close_matches(name, names, n=1, cutoff=alike)), None)
 
 
 def first_problem(error: ValidationError) -> str:

@@ -92,3 +92,25 @@ def test_fit_reports_and_watches_what_is_asked_for(command: Command, clicks: Pat
 )
 def test_wrong_names_are_refused_before_anything_is_read(command: Command, args: list[str], message: str) -> None:
     refused(command(*args), message)
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (["evaluate", "nowhere.csv", "--model", "itempop", "--metrics", "P@5,Recal@20"], "Recall@20"),
+        (["evaluate", "nowhere.csv", "--model", "itempop", "--metric", "NGCD@20"], "NDCG@20"),
+        (["compare", "nowhere.csv", "--metrics", "Recal@20"], "Recall@20"),
+        (["compare", "nowhere.csv", "--metric", "NGCD@20"], "NDCG@20"),
+        (["tune", "nowhere.csv", "--model", "ease", "--metric", "NGCD@20"], "NDCG@20"),
+        (
+            ["fit", "nowhere.csv", "--model", "bpr", "--out", "m", "--early-stopping", "--metric", "NGCD@20"],
+            "NDCG@20",
+        ),
+        (
+            ["fit", "nowhere.csv", "--model", "bpr", "--out", "m", "--split", "ratio", "--metrics", "Recal@20"],
+            "Recall@20",
+        ),
+    ],
+)
+def test_a_misspelled_name_is_suggested(command: Command, args: list[str], meant: str) -> None:
+    refused(command(*args), f"did you mean {meant}?")

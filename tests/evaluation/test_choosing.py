@@ -32,10 +32,28 @@ def test_wrong_names(names: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("ndcg@20", "NDCG@20"), ("Recal@20", "Recall@20"), ("Recall", "Recall@10"), ("mrr", "MRR")]
+    ("name", "near"),
+    [
+        ("ndcg@20", "NDCG@20"),
+        ("NGCD@20", "NDCG@20"),
+        ("Recal@20", "Recall@20"),
+        ("Recall", "Recall@10"),
+        ("recall_at_20", "Recall@20"),
+        ("mrr", "MRR"),
+        ("MPA", "MAP"),
+        ("p5", "P@5"),
+        ("Precision@5", "P@5"),
+        ("HR@5", "HitRate@5"),
+    ],
 )
 def test_a_name_that_is_nearly_right(name: str, near: str) -> None:
-    with pytest.raises(ConfigError, match=f"unknown metric '{name}'; did you mean {near}"):
+    with pytest.raises(ConfigError, match=rf"unknown metric '{name}'; did you mean {near}\? known are"):
+        parse_all(name)
+
+
+@pytest.mark.parametrize("name", ["MAE", "RMSE", "F1@5", "accuracy", "@5", "5"])
+def test_another_metric_is_not_taken_for_a_misspelled_one(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown metric '{name}'; known are"):
         parse_all(name)
 
 

@@ -55,6 +55,14 @@ def test_one_of_ranks_may_decide() -> None:
         pr.evaluate(pr.ItemPop().fit(parts.full_train), parts, metrics="listed@3", protocol="sampled")
 
 
+def test_a_misspelled_one_is_suggested() -> None:
+    pr.register_metric(hits)
+    pr.register_metric(first_place)
+    for wrong, meant in [("htis@7", "hits@7"), ("first_palce", "first_place")]:
+        with pytest.raises(ConfigError, match=rf"did you mean {meant}\?"):
+            parse(wrong)
+
+
 def test_wrong_ones_are_refused_with_a_sentence() -> None:
     def odd(scores: Any) -> float:
         return 0.0

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from purerec.data.datasets import Archive, Entry, File, FileLayout, Folder, Table1, Wheel
 from purerec.data.locate import cache_folder, is_present, local_folders, locate
-from purerec.errors import ConfigError, DataError
+from purerec.errors import ConfigError, DataError, nearest
 
 if TYPE_CHECKING:
     from purerec.data.interactions import Interactions
@@ -326,8 +325,8 @@ def describe(name: str) -> dict[str, Any]:
 def _entry(name: str) -> Entry:
     if name in CATALOG:
         return CATALOG[name]
-    close = difflib.get_close_matches(str(name).lower(), CATALOG, n=1)
-    guess = f"did you mean '{close[0]}'? " if close else ""
+    near = nearest(str(name).lower(), CATALOG)
+    guess = "" if near is None else f"did you mean {near!r}? "
     raise DataError(
         f"there is no data set named {name!r}; {guess}known: {', '.join(CATALOG)}",
         "a file of your own is read by its path: read('path/to/file')",

@@ -8,7 +8,6 @@ positives.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy.typing as npt
 
 from purerec.data.interactions import Csr
 from purerec.data.plugins.named import import_object, is_path
-from purerec.errors import ConfigError
+from purerec.errors import ConfigError, nearest
 from purerec.evaluation.own import OwnMetric, add, own_metric, own_names
 from purerec.types import F64
 
@@ -210,6 +209,8 @@ _OF_RANKS_AT_K: dict[str, Callable[[IntArray, IntArray, int], F64]] = {
 _OF_RANKS: dict[str, Callable[[IntArray, IntArray], F64]] = {"MAP": average_precision, "MRR": reciprocal_rank}
 _OF_LISTS = ("Coverage", "Novelty", "Gini", "Popularity", "ILD", "Serendipity")
 _OF_CANDIDATES: dict[str, Callable[[IntArray, IntArray, IntArray], F64]] = {"AUC": auc}
+_ELSEWHERE = {"precision": "P", "hr": "HitRate", "hit": "HitRate", "diversity": "ILD"}
+"""What other libraries call them, in small letters"""
 
 
 @dataclass(frozen=True)
@@ -262,11 +263,15 @@ def parse(name: str, *, imports: bool = True) -> Metric:
 
 
 def _guess(kind: str, k: str | None) -> str:
-    """The metric that is spelled nearly like this, as a question: in small letters, without its k, a letter wrong."""
-    spelled = {name.lower(): name for name in (*_OF_RANKS, *_OF_CANDIDATES)}
-    spelled |= {name.lower(): f"{name}@{k or 10}" for name in (*_OF_RANKS_AT_K, *_OF_LISTS)}
-    near = difflib.get_close_matches(kind.lower(), spelled, n=1, cutoff=0.75)
-    return f"did you mean {spelled[near[0]]}? " if near else ""
+    """The metric that was probably meant, as a question: misspelled, without its k, or by another name."""
+    written = re.fullmatch(r"(.*?[a-z])_?(?:at_?)?([0-9]{1,9})?", kind.lower())
+    name, number = written.groups() if written else (kind.lower(), None)
+    at = f"@{k or number or 10}"
+    spelled = {known.lower(): known for known in (*_OF_RANKS, *_OF_CANDIDATES)}
+    spelled |= {known.lower(): f"{known}{at}" for known in (*_OF_RANKS_AT_K, *_OF_LISTS)}
+    spelled |= {known.removesuffix("@k").lower(): known.replace("@k", at) for known in own_names()}
+    near = nearest(_ELSEWHERE.get(name, name).lower(), spelled, alike=0.75)
+    return "" if near is None else f"did you mean {spelled[near]}? "
 
 
 def parse_of_ranks(name: str) -> Metric:
