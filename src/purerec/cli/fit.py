@@ -21,15 +21,13 @@ from purerec.cli.options import (
     epoch_lines,
     imports_of,
     limit_of,
+    note_compiling,
     settings_of,
     told_settings,
 )
 from purerec.cli.workers import is_worker, start_workers, was_restarted, with_rows
 from purerec.errors import ConfigError, counted
 from purerec.output import console
-
-WORTH_TELLING_S = 2
-"""Compiling that takes longer is mentioned"""
 
 if TYPE_CHECKING:
     from purerec.data.items.table import ItemTable
@@ -95,8 +93,8 @@ def fit(
             raise typer.Exit(_started(workers, on, out))
     from purerec.evaluation.choosing import check_choice
     from purerec.evaluation.protocols import evaluate
-    from purerec.experiments import run as fitting
-    from purerec.jit.compiling import compiling
+    from purerec.experiments.run import check_epochs, fit_with_early_stopping
+    from purerec.models.contract.fitted_on import Stopwatch
     from purerec.models.registry import make_model, model_name
     from purerec.output.report import fit_report
     from purerec.output.tracking import check_can_log, log_fit
@@ -113,7 +111,7 @@ def fit(
     limit_s = limit_of(limit)
     model = model_name(model)
     if early_stopping:
-        fitting.check_epochs(model)
+        check_epochs(model)
     checkpoint = beside(out, ".checkpoint")
     check_target(out, kind="model")  # before any work is done
     check_target(checkpoint, kind=CHECKPOINT)
@@ -136,12 +134,13 @@ def fit(
         log=log,
         tensorboard=tensorboard,
     )
-    with locked(out), compiling() as compiled:
+    watch = Stopwatch()
+    with locked(out):
         try:
             if early_stopping:
-                fitting.fit_with_early_stopping(recommender, train, seed=seed, options=options)
+                fit_with_early_stopping(recommender, train, seed=seed, options=options)
             else:
-                fitting.fit(recommender, train, seed=seed, options=options)
+                recommender.fit(train, seed=seed, run=options)
         except KeyboardInterrupt as stop:
             raise console.Interrupted(f"interrupted {stop}".strip()) from None
         if together is not None:
@@ -166,8 +165,7 @@ def fit(
         f"{model} fitted on {counted(facts.positives, 'positive')} of {counted(facts.users, 'user')} and "
         f"{counted(facts.items, 'item')} in {facts.fit_seconds:.2f} s, saved in {folder}"
     )
-    if compiled() > WORTH_TELLING_S:
-        console.note(f"compiling took {compiled():.0f} s on top; the next fit on this machine does without it")
+    note_compiling(watch)
     history: History | None = getattr(recommender, "history", None)  # of models that are fitted in epochs
     if history is not None and history.stopped.startswith(TIME_LIMIT):
         console.note(f"stopped by the {history.stopped}, after {counted(len(history.records), 'epoch')}")

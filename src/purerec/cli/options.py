@@ -14,6 +14,7 @@ from purerec.errors import ConfigError
 
 if TYPE_CHECKING:
     from purerec.evaluation.protocols import Protocol
+    from purerec.models.contract.fitted_on import Stopwatch
     from purerec.models.contract.recommender import Recommender
     from purerec.training.history import Record
     from purerec.training.run import Callback
@@ -27,6 +28,8 @@ SplitOpt = Annotated[
     str,
     typer.Option("--split", help="auto, u1 to u5, given, ratio, leave_n_out or temporal.", rich_help_panel="Split"),
 ]
+_WORTH_TELLING_S = 2
+"""Compiling that takes longer is mentioned"""
 FEW_USERS = 100
 """A result based on fewer comes with a warning"""
 _MODEL_HELP = "A name from `purerec models`, or your own as module:Class."
@@ -124,6 +127,14 @@ def epoch_lines() -> tuple[Callback, ...]:
         console.detail(f"epoch {record.epoch} ({record.phase}): {values}")
 
     return (tell,)
+
+
+def note_compiling(watch: Stopwatch) -> None:
+    """Mention long compiling: the seconds that commands show leave it out."""
+    from purerec.output import console
+
+    if watch.compiling > _WORTH_TELLING_S:
+        console.note(f"compiling took {watch.compiling:.0f} s on top; the next time on this machine does without it")
 
 
 def imports_of(model: Recommender) -> list[str]:

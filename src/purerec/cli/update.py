@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from purerec.cli.groups import ReadingWithTitles
-from purerec.cli.options import DataOpt, FolderArg, SeedOpt, command, epoch_lines, imports_of
+from purerec.cli.options import DataOpt, FolderArg, SeedOpt, command, epoch_lines, imports_of, note_compiling
 from purerec.errors import ConfigError, counted
 from purerec.output import console
 
@@ -39,6 +39,7 @@ def update(
       purerec update model today.csv --out model-tuesday --titles titles.csv
       purerec update model --items items.csv --out model
     """
+    from purerec.models.contract.fitted_on import Stopwatch
     from purerec.models.registry import load_model
     from purerec.output.report import fit_report
     from purerec.storage import check_target, locked, read_manifest
@@ -59,7 +60,7 @@ def update(
             return
         as_before = reading.min_rating is None and model.fitted_on.positive_rating is not None
         new = reading.load(data, explain_positives=not as_before)
-        before = model.fitted_on.updated
+        before, watch = model.fitted_on.updated, Stopwatch()
         run = Run(progress=console.progress(), callbacks=epoch_lines())
         model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=run)
         written = model.save(out, files={"report.html": fit_report(model).encode()})
@@ -72,6 +73,7 @@ def update(
         f"{counted(facts.new_users, 'new user')} and {counted(facts.new_items, 'new item')} in "
         f"{facts.seconds:.2f} s, saved in {written}"
     )
+    note_compiling(watch)
     last = model.users[len(model.users) - 1]
     console.note(f"next: {command('recommend', written, '--user', last, *imports_of(model))}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from purerec.evaluation.parts import Evaluator
 from purerec.evaluation.protocols import Protocol, evaluate
 from purerec.experiments.provenance import provenance
 from purerec.experiments.results import RunResult
-from purerec.jit.compiling import compiling
+from purerec.models.contract.fitted_on import Stopwatch
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import model_class
 from purerec.training.run import Run
@@ -36,13 +35,12 @@ def run(
     A model that is already fitted is only evaluated; `evaluate` refuses it if it has seen the test part.
     """
     peak = Peak()
-    start = time.perf_counter()
-    with compiling() as compiled:
-        if not model.is_fitted:
-            model.fit(split.full_train, seed=seed, run=options)
-    fitted = time.perf_counter()
+    watch = Stopwatch()
+    if not model.is_fitted:
+        model.fit(split.full_train, seed=seed, run=options)
+    fitted = watch.seconds
     result = evaluator(model, split, protocol=protocol, seed=seed, **evaluation)
-    done = time.perf_counter()
+    done = watch.seconds
     return RunResult(
         split.train.name,
         split.label,
@@ -51,20 +49,12 @@ def run(
         dict(model.fitted_on.resolved),
         seed,
         result,
-        fitted - start - compiled(),  # a first fit on a machine is no slower than the next
+        fitted,
         done - fitted,
         peak.mb,
         peak.mb - peak.before_mb,
         provenance(),
     )
-
-
-def fit(model: Recommender, train: Interactions, *, seed: int, options: Run) -> None:
-    """Fit a model; the seconds it remembers leave out compiling, as those of `run` do."""
-    with compiling() as compiled:
-        model.fit(train, seed=seed, run=options)
-    seconds = max(0.0, model.fitted_on.fit_seconds - compiled())
-    model.fitted_on = model.fitted_on.model_copy(update={"fit_seconds": round(seconds, 3)})
 
 
 def check_epochs(model: str) -> None:
@@ -84,5 +74,5 @@ def fit_with_early_stopping(
     probe.fit(parts.train, valid=parts.test, seed=seed, run=replace(options, checkpoint=None, resume=False))
     best = getattr(probe, "history", None)
     epochs = None if best is None or best.best_epoch is None else best.best_epoch + 1
-    fit(model, train, seed=seed, options=replace(options, stop_after=epochs))
+    model.fit(train, seed=seed, run=replace(options, stop_after=epochs))
     model.fitted_on = model.fitted_on.model_copy(update={"epochs_found": epochs})

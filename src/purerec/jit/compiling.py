@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numba.core.event
@@ -31,12 +29,6 @@ class _Clock(_event.Listener):  # type: ignore[misc]  # its base is Any: numba i
             self.seconds += time.perf_counter() - self._began
 
 
-@contextmanager
-def compiling() -> Iterator[Callable[[], float]]:
-    """Yields how many seconds were spent on compiling since the block began."""
-    clock = _Clock()
-    _event.register("numba:compile", clock)
-    try:
-        yield lambda: clock.seconds
-    finally:
-        _event.unregister("numba:compile", clock)
+COMPILING = _Clock()
+"""Its `seconds` are those that this process has spent on compiling so far"""
+_event.register("numba:compile", COMPILING)

@@ -24,7 +24,6 @@ accuracy in every form tried: at the game's equilibrium, D is constant.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
@@ -34,7 +33,7 @@ from pydantic import Field
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.pure.spec import GameSettings
 from purerec.errors import ConfigError
-from purerec.models.contract.fitted_on import check_data
+from purerec.models.contract.fitted_on import Stopwatch, check_data
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.discriminator import DiscriminatorGame
 from purerec.models.families.history import HeldOutGame
@@ -160,10 +159,10 @@ class PURE(WithHistory, PUGMF):
             raise ConfigError("the pre-trained model was fitted on other data; fit it on the same train part")
         if pretrained.config.scorer != self.config.scorer:
             raise ConfigError(f"the pre-trained model scores by {pretrained.config.scorer}, not {self.config.scorer}")
-        began = time.perf_counter()
+        watch = Stopwatch()
         game = self._fitting(train, seed, dict(pretrained._params))
         self._train(game, train, valid, seed, run or Run())
-        self._remember(train, seed, time.perf_counter() - began)
+        self._remember(train, seed, watch.seconds)
         return self
 
     @classmethod

@@ -1,7 +1,9 @@
 """What a model was fitted on: typed, checked when it is read, and the settings that followed from the data."""
 
 import json
+import time
 
+import numba
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import purerec as pr
 from conftest import ROOT, checkerboard, need
 from purerec.data.interactions import Interactions
 from purerec.errors import DataError, StoreError
+from purerec.jit.compiling import COMPILING
 from purerec.models.contract.fitted_on import FittedOn
 from purerec.models.registry import REGISTRY, load_model, make_model
 from purerec.output.report import fit_report
@@ -51,6 +54,35 @@ def test_what_is_written_is_read_again():
         found = FittedOn.read(FACTS | more)
         assert FittedOn.read(json.loads(json.dumps(found.to_dict()))) == found
         assert found.to_dict() == FACTS | more
+
+
+def test_the_time_of_a_fit_and_of_an_update_leaves_out_compiling(monkeypatch, board):
+    def compiles(fit):
+        def slow(*args):
+            numba.njit(lambda x: x + 1)(1)  # a new function each time
+            return fit(*args)
+
+        return slow
+
+    pretrained = pr.PUGMF(epochs=1, dim=2).fit(board)
+    for model in (pr.ItemPop, pr.PURE):
+        monkeypatch.setattr(model, "_fit", compiles(model._fit))
+        monkeypatch.setattr(model, "_continue", compiles(model._continue))
+    monkeypatch.setattr(pr.PURE, "_fitting", compiles(pr.PURE._fitting))
+    popular, pure = pr.ItemPop(), pr.PURE(epochs=1, pretrain_epochs=1, dim=2)
+    more = Interactions.from_columns([98, 99], [0, 1])
+    for fit, seconds in [
+        (lambda: popular.fit(board), lambda: popular.fitted_on.fit_seconds),
+        (lambda: popular.update(more), lambda: popular.fitted_on.updated.seconds),
+        (lambda: pure.fit(board), lambda: pure.fitted_on.fit_seconds),
+        (lambda: pure.update(more), lambda: pure.fitted_on.updated.seconds),
+        (lambda: pure.fit(board, pretrained=pretrained), lambda: pure.fitted_on.fit_seconds),
+    ]:
+        began, before = time.perf_counter(), COMPILING.seconds
+        fit()
+        took, compiling = time.perf_counter() - began, COMPILING.seconds - before
+        assert compiling > 0.01
+        assert 0 <= seconds() <= took - compiling + 0.001  # it is rounded
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""The data of a fit: what it must have, and what a model records about it in its manifest."""
+"""The data and the time of a fit: what it must have, and what a model records about it in its manifest."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, Va
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.errors import DataError, StoreError, first_problem
+from purerec.jit.compiling import COMPILING
 
 
 def need_positives(train: Interactions) -> Csr:
@@ -30,6 +32,23 @@ def check_data(train: Interactions, valid: Interactions | None) -> None:
         raise DataError("there is nothing to fit on: the train part has no interactions")
     if valid is not None and (valid.users != train.users or valid.items != train.items):
         raise DataError("train and valid must share their vocabularies; make them with split()")
+
+
+class Stopwatch:
+    """Measures a fit without the compiling of kernels, so that the first on a machine is no slower than the next."""
+
+    def __init__(self) -> None:
+        self._began, self._compiled = time.perf_counter(), COMPILING.seconds
+
+    @property
+    def compiling(self) -> float:
+        """Seconds of compiling, since it began"""
+        return COMPILING.seconds - self._compiled
+
+    @property
+    def seconds(self) -> float:
+        """All others"""
+        return max(0.0, time.perf_counter() - self._began - self.compiling)
 
 
 class _Facts(BaseModel):

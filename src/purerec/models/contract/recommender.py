@@ -6,7 +6,6 @@ Inside, a model sees internal indices only; external ids are translated in its p
 from __future__ import annotations
 
 import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -26,7 +25,7 @@ from purerec.models.contract.answering import TopOptions
 from purerec.models.contract.config import Config, make_config
 from purerec.models.contract.derived import Derived
 from purerec.models.contract.explaining import Explanation, Person
-from purerec.models.contract.fitted_on import FittedOn, check_data
+from purerec.models.contract.fitted_on import FittedOn, Stopwatch, check_data
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.rules import ListRules, RuleOptions
 from purerec.models.contract.updating import update
@@ -154,9 +153,9 @@ class Recommender(ABC):
     ) -> Self:
         """Fit on the positives of `train`; `valid`, if given, decides only when to stop."""
         check_data(train, valid)
-        start = time.perf_counter()
+        watch = Stopwatch()
         self._fit(train, valid, seed, run or Run())
-        self._remember(train, seed, time.perf_counter() - start)
+        self._remember(train, seed, watch.seconds)
         return self
 
     def update(self, new: Interactions, *, seed: int = 0, run: Run | None = None, epochs: int | None = None) -> Self:

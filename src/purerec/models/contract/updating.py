@@ -13,7 +13,6 @@ The update runs on a copy that replaces the model when it is complete: an interr
 from __future__ import annotations
 
 import copy
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.data.sniffing import CANONICAL_INTEGER
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError
-from purerec.models.contract.fitted_on import FittedOn, LastUpdate
+from purerec.models.contract.fitted_on import FittedOn, LastUpdate, Stopwatch
 from purerec.training.run import Run
 from purerec.types import I64
 
@@ -59,14 +58,14 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
     growth = unite(model, new)
     if growth.is_nothing:
         return model
-    start = time.perf_counter()
+    watch = Stopwatch()
     grown = copy.copy(model)
     if grown.continues:
         used = grown._continue(growth.united, epochs, seed, run or Run())
     else:
         grown._fit(growth.united, None, seed, run or Run())
         used = None
-    grown._remember(growth.united, seed, time.perf_counter() - start)
+    grown._remember(growth.united, seed, watch.seconds)
     grown.fitted_on = _facts(model.fitted_on, grown.fitted_on, new, growth, used)
     model._take_over(grown)
     return model
