@@ -104,6 +104,30 @@ def test_the_list_of_suggestions_is_a_combobox(movies: Service, open_page: OpenP
     expect(chips(page)).to_have_text(["Fargo (1996)"])
 
 
+def test_a_row_says_where_it_was_before(movies: Service, open_page: OpenPage) -> None:
+    page = open_page(movies)
+    expect(rows(page)).to_have_count(10)
+    page.goto(f"{movies.url}/#/likes?item=50")
+    expect(page.locator("#likes-list-title")).to_have_text("Recommended for you")
+    expect(page.locator(".row .pill")).to_have_count(0)  # nothing of it has moved: that was the list of everybody
+    before = titles(page)
+    rows(page).nth(1).locator('[data-do="like"]').click()
+    expect(chips(page)).to_have_text([STAR_WARS, before[1]])
+    expect(page.locator(".row .pill", has_text="was 3rd")).to_have_count(1)
+    told = ["".join(row.locator(".pill").all_inner_texts()) for row in rows(page).all()]
+    assert told == [_was(name, place, before) for place, name in enumerate(titles(page))]
+    assert "was not listed" in told
+
+
+def _was(name: str, place: int, before: list[str]) -> str:
+    """What is to be said of an item in this place."""
+    if name not in before:
+        return "was not listed"
+    was = before.index(name)
+    ordinal = {0: "1st", 1: "2nd", 2: "3rd"}.get(was, f"{was + 1}th")
+    return "" if was == place else f"{'↑' if was > place else '↓'} was {ordinal}"
+
+
 def test_more_like_this(movies: Service, open_page: OpenPage) -> None:
     page = open_page(movies, "#/likes?item=50")
     button = rows(page).nth(1).get_by_role("button", name=re.compile("^More like"))
@@ -135,6 +159,8 @@ def test_a_known_user(movies: Service, open_page: OpenPage) -> None:
     assert page.title() == "User 196 · purerec"
     page.goto(f"{movies.url}/#/user?id=405")
     expect(page.locator("#past-items li")).to_have_count(12)
+    expect(page.locator("#user-list-title")).to_have_text("Recommended to user 405")
+    expect(page.locator(".row .pill")).to_have_count(0)  # the lists of two people are not compared
     page.locator("#past-more").click()
     expect(page.locator("#past-items li").nth(12)).to_be_focused()
     expect(page.locator("#past-more")).to_be_hidden()

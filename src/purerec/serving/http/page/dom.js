@@ -58,6 +58,11 @@ export const count = (n) => whole.format(n);
 /** "1 item", "1,682 items". */
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
+const endings = { one: "st", two: "nd", few: "rd", other: "th" };
+const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
+/** 2 as 2nd. */
+export const ordinal = (n) => `${count(n)}${endings[ordinals.select(n)]}`;
+
 /** A number for people: three or four digits that mean something. */
 export function figure(value) {
   if (typeof value !== "number") return String(value);

@@ -87,7 +87,7 @@ async function recommend(state, model) {
   for (const entry of result.items) learn(entry.because ?? []);
   head("Recommended for you", noteFor(result, unknown, items, model));
   showUnknown(unknown);
-  if (result.items.length) list.show(learn(result.items));
+  if (result.items.length) list.show(learn(result.items), "you");
   else list.message(state.where.length ? "Nothing fulfils these conditions." : "Nothing is left to recommend.");
 }
 
@@ -99,7 +99,7 @@ async function popular(state, model) {
   const by = model?.has_titles === false ? "id" : "title";
   head("Popular with everybody", `Like something here or find it by its ${by}, and the list becomes yours.`);
   showUnknown(new Set());
-  if (items.length) list.show(learn(items).map((entry) => ({ ...entry, note: `Liked by ${plural(entry.score, "user")}` })));
+  if (items.length) list.show(learn(items).map((entry) => ({ ...entry, note: `Liked by ${plural(entry.score, "user")}` })), "everybody");
   else list.message(state.where.length ? "Nothing fulfils these conditions." : "The model has no items.");
 }
 

@@ -1,7 +1,7 @@
 // A list of recommendations: rank, title, reasons, what can be done with each; and the items like one of them below it.
 
 import { ask, drop, Problem, Superseded, Waiting } from "./api.js";
-import { announce, calm, icon, make, title } from "./dom.js";
+import { announce, calm, icon, make, ordinal, title } from "./dom.js";
 import { attributeLine, hasImages, imageOf } from "./rules.js";
 import { adjust, readState } from "./state.js";
 import { hasTitle, learn, titleOf } from "./titles.js";
@@ -17,7 +17,8 @@ export class List {
     this.words = words;
     this.like = like;
     this.isLiked = isLiked;
-    this.ranks = null; // of the list shown before, to tell what has moved
+    this.whose = null; // who the list shown is for
+    this.ranks = null; // of its items, to tell what has moved in the next one
     this.similar = null; // {item, node} that is open
   }
 
@@ -36,11 +37,15 @@ export class List {
     this.box.append(make("div", { class: "skeletons", "aria-hidden": "true" }, rows));
   }
 
-  /** Show items that have arrived; what was in focus stays in focus. */
-  show(items) {
+  /**
+   * Show items that have arrived; what was in focus stays in focus. Only lists for the same person are compared:
+   * between two people, or the favourites of all and one's own list, nothing has moved.
+   */
+  show(items, whose) {
     const focus = this.focused();
     const places = this.places();
-    const before = this.ranks;
+    const before = whose === this.whose ? this.ranks : null;
+    this.whose = whose;
     this.ranks = new Map(items.map((entry, index) => [entry.item, index]));
     const rows = items.map((entry, index) => this.row(entry, index, before));
     this.box.replaceChildren(make("ol", { class: "rows" }, rows));
@@ -62,13 +67,8 @@ export class List {
       make(
         "div",
         { class: "what" },
-        make(
-          "h3",
-          {},
-          title(name),
-          moved(entry.item, index, before),
-        ),
-        facts(entry),
+        make("h3", {}, title(name)),
+        facts(entry, moved(entry.item, index, before)),
         this.reasons(entry),
         entry.note ? make("p", { class: "reasons" }, entry.note) : null,
       ),
@@ -223,10 +223,11 @@ function picture(attributes) {
   return image;
 }
 
-/** What is known of an item, in a quiet line: its attributes, and its id unless that is its name already. */
-function facts({ item, attributes }) {
+/** What is known of an item, in a quiet line: its attributes, its id unless that is its name already, where it was. */
+function facts({ item, attributes }, place) {
   const parts = attributeLine(attributes).flatMap((part, index) => (index ? [" · ", part] : [part]));
   if (hasTitle(item)) parts.push(make("span", { class: "id" }, `#${item}`));
+  if (place) parts.push(place);
   return parts.length ? make("p", { class: "facts" }, parts) : null;
 }
 
@@ -236,14 +237,12 @@ function reasonTitle(name) {
   return title(signs.length > REASON_SIGNS ? `${signs.slice(0, REASON_SIGNS).join("")}…` : name, "reason");
 }
 
-/** What has happened to an item since the list before: new, or moved by a number of places. */
+/** Where an item was in the list before. Not "new", which would say that of the item, nor "↑6", six of what? */
 function moved(item, index, before) {
   if (!before) return null;
   const was = before.get(item);
-  if (was === undefined) return make("span", { class: "moved new" }, "new");
+  if (was === undefined) return make("span", { class: "pill lit" }, "was not listed");
   if (was === index) return null;
-  const by = Math.abs(was - index);
-  const up = was > index;
-  const arrow = make("span", { "aria-hidden": "true" }, `${up ? "↑" : "↓"}${by}`);
-  return make("span", { class: "moved" }, arrow, make("span", { class: "hidden-text" }, `${up ? "up" : "down"} ${by}`));
+  const arrow = make("span", { "aria-hidden": "true" }, was > index ? "↑ " : "↓ ");
+  return make("span", { class: "pill" }, arrow, `was ${ordinal(was + 1)}`);
 }

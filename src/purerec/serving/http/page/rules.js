@@ -76,7 +76,7 @@ function panel(id, model) {
     isShaped(state) && make("button", { type: "button", class: "quiet", "data-do": "reset", onclick: reset }, "Reset filters"),
   ];
   return [
-    make("summary", {}, usable.length ? "Narrow it down" : "Shape the list", isShaped(state) ? make("span", { class: "moved new" }, "on") : null),
+    make("summary", {}, usable.length ? "Narrow it down" : "Shape the list", isShaped(state) ? make("span", { class: "pill lit" }, "on") : null),
     make("div", { class: "rules-body" }, body),
   ];
 }

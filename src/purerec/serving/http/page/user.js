@@ -58,7 +58,7 @@ export async function showUser(state, model) {
     byId("past-count").textContent = count(past.length);
     showPast(FIRST_OF_PAST);
     head(["Recommended to user ", title(user)], note(model));
-    if (answer.items.length) list.show(learn(answer.items));
+    if (answer.items.length) list.show(learn(answer.items), user);
     else list.message(state.where.length ? "Nothing fulfils these conditions." : "Nothing is left to recommend.");
     announce(`User ${user}: ${plural(past.length, "item")} liked before, ${plural(answer.items.length, "recommendation")}.`);
   } catch (error) {
