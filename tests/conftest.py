@@ -17,6 +17,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # core, and threads that wait for each other on a busy machine take many times the processor time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    # As images say for the sake of their size. Workers, and all that they start, import the same modules: what is
+    # compiled of them, and every assertion that pytest rewrites, is kept.
+    sys.dont_write_bytecode = False
+
 import hypothesis
 import numpy as np
 import pytest

@@ -17,6 +17,8 @@ from purerec.errors import ConfigError, DataError, MissingExtraError
 pytestmark = pytest.mark.slow
 SETTINGS = {"epochs": 8, "dim": 4}
 WORKERS = 2
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a minute's work: to optimise Java's code takes longer than what it does here"""
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,9 @@ def session(tmp_path_factory):
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.local.dir", str(place / "local"))
         .config("spark.sql.warehouse.dir", str(place / "warehouse"))
+        .config("spark.driver.extraJavaOptions", QUICK_JAVA)
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.sql.codegen.wholeStage", "false")
         .getOrCreate()
     )
     running.sparkContext.setLogLevel("ERROR")
