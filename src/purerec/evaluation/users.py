@@ -16,9 +16,9 @@ def users_of(n_users: int, part: tuple[int, int] | None) -> range:
 
 
 def check_part(part: tuple[int, int], metrics: list[Metric]) -> None:
-    number, of = part
-    if not 0 <= number < of:
-        raise ConfigError(f"part {number} of {of}: give numbers from 0")
+    is_pair = isinstance(part, tuple) and [type(number) for number in part] == [int, int]
+    if not is_pair or not 0 <= part[0] < part[1]:
+        raise ConfigError(f"part is (n, of) with n from 0 to of - 1, not {part!r}")
     if whole := [metric.name for metric in metrics if metric.needs_lists]:
         raise ConfigError(f"{whole[0]} is of the lists of all users at once; leave it out, or measure without parts")
 
