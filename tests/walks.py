@@ -68,7 +68,7 @@ def walk(call: Callable[[], object]) -> Walk:
 
 def walks() -> dict[str, Walk]:
     """`fit` of PURE, by default and in the paper's form, and `recommend_for` of a new person."""
-    log = pr.make_world(users=400, items=60, interactions=4000, prior=0.3).observed
+    log = pr.make_world(users=600, items=60, interactions=6000, prior=0.3).observed
     few: dict[str, Any] = {"epochs": 2, "pretrain_epochs": 1}
     model = pr.PURE(**few).fit(log)
     history = [str(item) for item in log.items.ids.head(3).to_list()]

@@ -68,7 +68,7 @@ def test_multiples_of_defaults_follow_the_log(tiny) -> None:
     positives = tiny.positives
     default = make_model("gmf").resolved(positives)["regularization"]
     found = _absolute("gmf", {"regularization": "x0.5", "dim": "x2", "epochs": "x0.5", "prior": 0.1}, positives)
-    assert found == {"regularization": pytest.approx(default / 2), "dim": 10, "epochs": 30, "prior": 0.1}
+    assert found == {"regularization": pytest.approx(default / 2), "dim": 32, "epochs": 30, "prior": 0.1}
     with pytest.raises(ConfigError, match="gmf has no number engine"):
         _absolute("gmf", {"engine": "x2"}, positives)
 

@@ -21,9 +21,9 @@ PARTS, SHARDS = 7, 3
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("large")
-    n = 7000
+    n = 12_000  # PURE chooses its history's weight only on logs of some size
     table = {
-        "user": [f"u{u}" for u in rng.integers(0, 400, n)],
+        "user": [f"u{u}" for u in rng.integers(0, 600, n)],
         "item": [f"i{i}" for i in (60 * rng.random(n) ** 2).astype(int)],
         "rating": rng.integers(1, 6, n),
         "timestamp": rng.integers(0, 10**9, n),

@@ -151,7 +151,7 @@ def test_the_resolved_settings_are_those_of_the_fit(name, board):
     np.testing.assert_array_equal(rule.score(users), spelled.score(users))
 
 
-@pytest.mark.parametrize(("name", "width"), [("pugmf", 5), ("bpr", 5), ("ials", 10)])
+@pytest.mark.parametrize(("name", "width"), [("bpr", 5), ("ials", 10)])
 def test_an_update_keeps_the_width_and_says_so(name, width):
     """By the rule, 190 users have 5 numbers each (iALS twice as many), and 230 have 16."""
     users = np.repeat(np.arange(230), 3)

@@ -12,7 +12,15 @@ from purerec.data import memory
 from purerec.data.interactions import Csr
 from purerec.engines.closed_form import fit_item_weights, mean_diagonal
 from purerec.errors import DataError
-from purerec.models.families.history import USUAL_WEIGHT, WEIGHTS, HeldOutGame, best_form, hold_out, scaled
+from purerec.models.families.history import (
+    USUAL_WEIGHT,
+    WEIGHTS,
+    HeldOutGame,
+    best_form,
+    hold_out,
+    scaled,
+    usual_weight,
+)
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
 from purerec.training.run import Run
@@ -22,7 +30,7 @@ QUICK = {"epochs": 8, "pretrain_epochs": 6, "dim": 4}
 
 @pytest.fixture(scope="module")
 def world():
-    return pr.make_world(users=400, items=80, prior=0.2, interactions=6000, seed=1).observed
+    return pr.make_world(users=600, items=80, prior=0.2, interactions=9000, seed=1).observed
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +151,8 @@ def test_an_update_keeps_the_weight_and_learns_the_new_history(world, model, tmp
     loaded.update(pr.Interactions.from_columns([world.users[user]] * len(new), ids), seed=0)
     assert loaded._history_weight == pytest.approx(model._history_weight)
     size = mean_diagonal(loaded.seen, 0.0, 0.2)
-    whole = fit_item_weights(loaded.seen, [10 * size], item_power=0.2, memory_mb=100)[0]
+    by = model.fitted_on.resolved["history_regularization"]
+    whole = fit_item_weights(loaded.seen, [by * size], item_power=0.2, memory_mb=100)[0]
     found, expected = loaded._history.row(5), whole.row(5)
     np.testing.assert_allclose(found / found.std(), expected / expected.std(), atol=1e-3)
 
@@ -167,8 +176,9 @@ def test_what_is_held_out(world):
     assert kept.overlap(asked) == 0
     assert len(kept) + len(asked) == len(world.positives)
     people = np.flatnonzero(asked.counts)
-    assert (world.positives.counts[people] >= 5).all()
-    assert len(people) == round(0.2 * np.count_nonzero(world.positives.counts >= 5))
+    assert (world.positives.counts[people] >= 3).all()
+    assert 0.018 * len(world.positives) < len(asked) <= 0.02 * len(world.positives)
+    assert 100 <= len(people) <= 0.2 * np.count_nonzero(world.positives.counts >= 3)
     wanted = np.maximum(1, np.round(0.1 * world.positives.counts[people]))
     assert asked.counts[people].tolist() == wanted.tolist()
     again, _ = hold_out(world.positives, named_rng(3, "history"))
@@ -180,13 +190,24 @@ def test_what_is_held_out(world):
 def test_too_few_people_to_choose_by():
     few = pr.make_world(users=60, items=40, prior=0.4, interactions=700, seed=0).observed
     assert hold_out(few.positives, named_rng(0, "history")) is None
-    assert pr.PURE(**QUICK).fit(few, seed=0)._history_weight == USUAL_WEIGHT
+    assert pr.PURE(**QUICK).fit(few, seed=0)._history_weight == usual_weight(few.positives) == 0.8
+
+
+@pytest.mark.parametrize(
+    ("people", "each", "weight"), [(500, 10, 0.1), (499, 20, 0.8), (1000, 4, 0.8), (600, 2, 0.8)]
+)
+def test_the_weight_where_none_is_chosen_is_larger_on_small_logs(people, each, weight):
+    """Few people, few pairs, or nobody with pairs to spare."""
+    users = np.repeat(np.arange(people), each)
+    positives = Csr.of(users, np.arange(people * each) % 50, (people, 50))
+    assert usual_weight(positives) == weight
+    assert (hold_out(positives, named_rng(0, "history")) is None) == (weight == 0.8)
 
 
 def test_the_weight_goes_to_the_part_that_ranks_better():
     """Items in pairs that are liked together, and people who differ in nothing else."""
     rng = np.random.default_rng(0)
-    users, items = 400, 120
+    users, items = 700, 120
     first = np.array([rng.choice(items // 2, 8, replace=False) for _ in range(users)])
     liked = np.sort(np.concatenate([2 * first, 2 * first + 1], axis=1), axis=1)
     positives = Csr.of(np.repeat(np.arange(users), 16), liked.ravel(), (users, items))
@@ -195,7 +216,7 @@ def test_the_weight_goes_to_the_part_that_ranks_better():
     noise = rng.normal(size=(users + items, 6)).astype(np.float32)
     random = Factors(noise[:users], noise[users:])
     strong = fit_item_weights(kept, [1e5], memory_mb=100)[0]
-    assert best_form({10.0: history}, random, kept, asked).weight == max(WEIGHTS)
+    assert best_form({10.0: history}, random, kept, asked).weight in WEIGHTS[-2:]
     assert best_form({2.5: history, 10.0: strong}, random, kept, asked).regularization == 2.5
     assert best_form({2.5: history, 10.0: history}, random, kept, asked).regularization == 10.0  # the usual one
     # Embeddings that know the pairs, and weights that know nothing.

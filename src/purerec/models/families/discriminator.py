@@ -18,7 +18,7 @@ from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName, 
 from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
-from purerec.models.contract.data_defaults import DIM, chance_penalty, observed_share, usual_dim
+from purerec.models.contract.data_defaults import chance_penalty, observed_share, usual_dim
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, RateSchedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
@@ -37,12 +37,17 @@ def usual_regularization(positives: Csr) -> float:
     return chance_penalty(0.95, positives)
 
 
+def usual_width(n_users: int) -> int:
+    """The default width. Even a hundred users are worth 16: the L2 leaves what they do not support near zero."""
+    return max(16, usual_dim(n_users))
+
+
 class DiscriminatorConfig(EpochConfig):
     """Settings of a discriminator."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the embeddings. None: 5, 16 or 32, for up to 200, up to 2,000 or more users. The paper: 5, 8 and 16
-    for its three data sets."""
+    """Width of the embeddings. None: 16, or 32 for more than 2,000 users. The paper: 5, 8 and 16 for its three data
+    sets."""
     scorer: ScorerName = "fm"
     """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
     mlp: a network on both embeddings (engine torch). The paper: gmf, whose r free embeddings absorb."""
@@ -78,7 +83,7 @@ class DiscriminatorConfig(EpochConfig):
     """cpu: compiled kernels; torch: autograd, any scorer, GPU. auto: cpu if it supports the scorer."""
 
     search_space: ClassVar[SearchSpace] = {
-        "dim": DIM,
+        "dim": Ints(4, 64, start=lambda positives: usual_width(positives.shape[0])),
         "epochs": Ints(20, 200),
         "learning_rate": Floats(0.002, 0.05),
         "regularization": Floats(0.01, 0.6, start=usual_regularization),
@@ -109,7 +114,7 @@ class DiscriminatorModel(EpochModel):
         """The game of this config on this log, with data-dependent settings resolved."""
         config, n, l2 = self.config, len(positives), self.config.regularization
         return GameSettings(
-            dim=usual_dim(positives.shape[0]) if config.dim is None else config.dim,
+            dim=usual_width(positives.shape[0]) if config.dim is None else config.dim,
             scorer=config.scorer,
             risk="pn",
             prior=config.prior if isinstance(config.prior, float) else observed_share(positives),

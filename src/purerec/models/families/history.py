@@ -30,7 +30,9 @@ from purerec.types import F32, I64, State
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 REGULARIZATIONS = (2.5, 10.0)
 USUAL_WEIGHT, USUAL_REGULARIZATION = 0.1, 10.0
-"""Used where there is too little data to choose by"""
+"""Of forms that are equally good, the closest to this one is chosen"""
+_WEIGHT_WITH_FEW_PEOPLE = 0.8
+"""Where there are too few people to choose by: they are also too few for good embeddings"""
 _METRIC = parse("NDCG@100")
 """Not limited to the first places: the more pairs count, the less the choice depends on chance."""
 _PEOPLE = 0.2
@@ -38,7 +40,8 @@ _PEOPLE = 0.2
 _MOST_PAIRS = 0.02
 """Most pairs held out, as a share of all: the fit hardly misses them. Beyond that, fewer people are asked"""
 _MOST_PEOPLE = 3_000
-_FEWEST_PEOPLE = 50
+_FEWEST_PEOPLE = 100
+"""Fewer choose worse than a fixed weight does"""
 _FEWEST_OWN = 3
 _HELD_OUT = 0.1
 _PANEL_SCORES = 1 << 22
@@ -50,9 +53,17 @@ _SAMPLE = 256
 """People whose scores are used to measure the spread of each part"""
 
 
+def usual_weight(positives: Csr) -> float:
+    """The weight where none is chosen."""
+    able = _able(positives)
+    held_each = _held_each(positives.counts[able]).mean() if len(able) else 1.0
+    people = min(_PEOPLE * len(able), _MOST_PAIRS * len(positives) / held_each)
+    return USUAL_WEIGHT if people >= _FEWEST_PEOPLE else _WEIGHT_WITH_FEW_PEOPLE
+
+
 def hold_out(positives: Csr, rng: np.random.Generator) -> tuple[Csr, Csr] | None:
     """Split off a tenth of some people's positives; returns the rest and the tenth, None if too few have enough."""
-    able = np.flatnonzero(positives.counts >= _FEWEST_OWN)
+    able = _able(positives)
     n = min(round(_PEOPLE * len(able)), _MOST_PEOPLE)
     people = rng.permutation(able)[:n]
     taken = np.cumsum(_held_each(positives.counts[people]))
@@ -72,6 +83,11 @@ def hold_out(positives: Csr, rng: np.random.Generator) -> tuple[Csr, Csr] | None
         Csr.of(positives.users[which], positives.indices[which], positives.shape) for which in (~held, held)
     )
     return kept, asked
+
+
+def _able(positives: Csr) -> I64:
+    """People with positives to spare."""
+    return np.flatnonzero(positives.counts >= _FEWEST_OWN)
 
 
 def _held_each(sizes: I64) -> I64:

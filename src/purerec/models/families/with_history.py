@@ -23,12 +23,12 @@ from purerec.models.families.discriminator import DiscriminatorConfig, Discrimin
 from purerec.models.families.history import (
     REGULARIZATIONS,
     USUAL_REGULARIZATION,
-    USUAL_WEIGHT,
     Chosen,
     HeldOutGame,
     best_form,
     hold_out,
     scaled,
+    usual_weight,
 )
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
@@ -51,7 +51,8 @@ class HistoryConfig(DiscriminatorConfig):
     """What describes a person. free: an embedding of their own, as in the paper; both: also their items."""
     history_weight: Annotated[float, Field(ge=0, le=_LARGEST_WEIGHT)] | None = None
     """Spread of the history's part of the scores over the items, relative to that of the embeddings' part. None:
-    chosen on pairs held out of the pre-training epochs."""
+    chosen on pairs held out of the pre-training epochs, or 0.8 where there are too few to choose by: fewer
+    than about 600 people or 5,000 positives."""
     history_regularization: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """L2 on the item-to-item weights, relative to the mean of the diagonal that it is added to. None: 2.5 or 10,
     chosen like the weight."""
@@ -104,7 +105,7 @@ class WithHistory(DiscriminatorModel):
         self._closed = self._history = self._history_weight = None
         if self._has_history():
             given, config = self.config.history_weight, self.config
-            self._history_weight = USUAL_WEIGHT if given is None else given
+            self._history_weight = usual_weight(log.positives) if given is None else given
             self._history_regularization = config.history_regularization or USUAL_REGULARIZATION
             self._check_memory(log.positives)
         super()._train(fitting, log, valid, seed, run)
