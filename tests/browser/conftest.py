@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -173,6 +173,20 @@ def expect(locator: Any) -> Any:
     from playwright.sync_api import expect as expect_
 
     return expect_(locator)
+
+
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+def assert_axe_finds_nothing(page: Page) -> None:
+    """Neither in the light nor in the dark, of one page: to load it takes as long as to look at it."""
+    need("axe_playwright_python")
+    from axe_playwright_python.sync_playwright import Axe
+
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        found = Axe().run(page)
+        assert found.violations_count == 0, f"{page.url}, {scheme}\n{found.generate_report()}"
 
 
 def rows(page: Page) -> Locator:

@@ -107,7 +107,10 @@ def test_light_dark_and_paper(look: Callable[..., Page], study: Path) -> None:
         text = "getComputedStyle(document.querySelector('svg.chart text')).fill"
         return page.evaluate("getComputedStyle(document.body).backgroundColor"), page.evaluate(text)
 
-    light, dark = seen(look(study, color_scheme="light")), seen(page := look(study, color_scheme="dark"))
+    page = look(study, color_scheme="light")
+    light = seen(page)
+    page.emulate_media(color_scheme="dark")
+    dark = seen(page)
     assert light[0] == "rgb(255, 255, 255)"
     assert light[0] != dark[0]
     assert light[1] != dark[1]
