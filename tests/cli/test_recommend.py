@@ -74,3 +74,19 @@ def test_an_item_without_a_score_says_why_it_is_there(command: Command, tmp_path
     assert cold.split(maxsplit=3) == ["u1", "3", "fresh", "new, and like what you liked"]
     assert "liked" not in usual
     assert "reason" not in command("recommend", "m", "--user", "u1", "-k", "3").out
+
+
+def test_ids_with_commas_and_lists_without_items(command: Command, tmp_path: Path) -> None:
+    rows = [("ann", "x,y"), ("ann", "milk"), ("bob", "milk"), ("bob", "tea"), ("cid", "x,y"), ("cid", "tea")]
+    (tmp_path / "log.csv").write_text("user,item\n" + "".join(f'{user},"{item}"\n' for user, item in rows))
+    assert command("fit", "log.csv", "--model", "itemknn", "--out", "m").code == 0
+    known = command("recommend", "m", "--history", '"x,y", milk')
+    assert ("warning" in known.err, known.out.split()[-2]) == (False, "tea")
+    for asked in (["--user", "ann", "--only", "milk"], ["--history", '"x,y",milk,tea']):
+        done = command("recommend", "m", *asked)
+        to = " to 'ann'" if "ann" in asked else ""
+        assert f"nothing is left to recommend{to}; --include-seen also lists what they have already" in done.err
+    assert "nothing is left" not in command("recommend", "m", "--user", "ann", "--only", "milk", "--include-seen").err
+    one_of_two = command("recommend", "m", "--user", "ann", "--user", "bob", "--only", "tea")
+    assert "nothing is left to recommend to 'bob';" in one_of_two.err
+    refused(command("recommend", "m", "--history", "x" * 200_000), "cannot be told apart")

@@ -196,8 +196,11 @@ def test_a_log_of_one_moment_has_no_later_part():
 
 
 def test_temporal_needs_times():
-    with pytest.raises(SplitError, match="needs timestamps"):
+    with pytest.raises(
+        SplitError, match=r"needs timestamps, and none were read from 'data'; name .* timestamp="
+    ) as caught:
         split(Interactions.from_columns([1, 2], [1, 2]), "temporal")
+    assert "name their column with --timestamp, or use --split ratio" in caught.value.at_command_line
 
 
 def test_overlapping_parts_are_refused():

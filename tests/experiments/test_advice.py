@@ -73,6 +73,12 @@ def test_metrics_that_disagree_and_other_doubts():
     ]
 
 
+def test_one_person_is_not_people():
+    found = comparison([run("ease", {"P@5": 0.2}, people=1), run("pure", {"P@5": 0.2}, people=1)])
+    assert found.advice.endswith("not significantly different in P@5 over 1 person.")
+    assert doubts(found) == ["this rests on 1 user; with so few, only large differences are significant"]
+
+
 def test_numbers_are_for_people():
     found = comparison([run("ease", {"P@5": 0.2}), run("pure", {"P@5": 0.2})])
     row = dict(zip(*[costs_and_tests(found)[0], costs_and_tests(found)[1][1]], strict=True))

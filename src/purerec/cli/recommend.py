@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _REASONS = 2
 """The most own items that a reason names."""
+_NAMED = 3
+"""Users without a list that are named"""
 _SHOWN = 8
 """Minimum number of parts in a long run; the progress bar moves after each."""
 
@@ -73,7 +76,12 @@ def recommend(
     ] = None,
     everybody: Annotated[bool, typer.Option("--all", help="All users of the training data; needs --out.")] = False,
     history: Annotated[
-        str | None, typer.Option("--history", metavar="ITEM,ITEM", help="Items that a new person liked.")
+        str | None,
+        typer.Option(
+            "--history",
+            metavar="ITEM,ITEM",
+            help="Items that a new person liked; an id with a comma goes into double quotes.",
+        ),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Number of items.")] = 10,
     include_seen: Annotated[
@@ -154,6 +162,19 @@ def recommend(
             order,
             [[_id_text(c, v) for c, v in zip(order, row, strict=True)] for row in found.select(order).rows()],
         )
+        _note_empty(found, chosen, include_seen=include_seen)
+
+
+def _note_empty(found: pl.DataFrame, users: list[str] | None, *, include_seen: bool) -> None:
+    """Say that there is nothing to list, which a table without rows does not."""
+    listed = set(map(str, found["user"])) if users is not None else set()
+    without = [user for user in dict.fromkeys(users or []) if user not in listed]
+    if not without and (users is not None or found.height):
+        return
+    more = f" and {len(without) - _NAMED:,} more" if len(without) > _NAMED else ""
+    to = f" to {', '.join(map(repr, without[:_NAMED]))}{more}" if without else ""
+    remedy = "" if include_seen else "; --include-seen also lists what they have already"
+    console.note(f"nothing is left to recommend{to}{remedy}")
 
 
 def _with_cold_reasons(found: pl.DataFrame) -> pl.DataFrame:
@@ -192,7 +213,14 @@ def _block(n_users: int, k: int) -> int:
 
 
 def _ids(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+    """Ids between commas; one that has commas itself is put in double quotes, as in a CSV file."""
+    if text is None:
+        return None
+    try:
+        rows = list(csv.reader(text.splitlines(), skipinitialspace=True))
+    except csv.Error as error:
+        raise ConfigError(f"these ids cannot be told apart ({error}); put commas between them") from None
+    return _without_blanks(part for row in rows for part in row)
 
 
 def _lines(path: Path) -> list[str]:

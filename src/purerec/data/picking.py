@@ -42,7 +42,9 @@ class Picker:
         self.at = None if at is None else _time_point(at, log)
         if how == "temporal" and log.timestamp is None:
             raise SplitError(
-                f"the temporal split needs timestamps, and '{log.name}' has none; use ratio or leave_n_out"
+                f"the temporal split needs timestamps, and none were read from '{log.name}'",
+                "name their column, as in read(path, timestamp='bought at'), or use ratio or leave_n_out",
+                command="name their column with --timestamp, or use --split ratio or leave_n_out",
             )
 
     def pick(self, eligible: Mask, rng: np.random.Generator, *, of_train: bool) -> Mask:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from purerec.errors import counted
 from purerec.evaluation.metrics import parse
 from purerec.experiments.cells.limits import duration
 
@@ -25,7 +26,7 @@ def advice(found: Comparison) -> str:
     rivals = [row for row in found.tests(best) if row.model != best]
     level = [row.model for row in rivals if row.verdict == "no difference"]
     if not level:
-        what = f"it is better in {found.metric} than every other over {found.users:,} people"
+        what = f"it is better in {found.metric} than every other over {counted(found.users, 'person', 'people')}"
         return f"Use {best}: {what}; {_next(rivals)}."
     quick = min([best, *level], key=found.fit_seconds)
     also = ""
@@ -34,7 +35,7 @@ def advice(found: Comparison) -> str:
         also = f"; {quick} takes {times[0]} to fit where {best} takes {times[1]}"
     return (
         f"Use {best}, though {_listed(level)} {'is' if len(level) == 1 else 'are'} not significantly different in "
-        f"{found.metric} over {found.users:,} people{also}."
+        f"{found.metric} over {counted(found.users, 'person', 'people')}{also}."
     )
 
 
@@ -44,7 +45,9 @@ def doubts(found: Comparison) -> list[str]:
     if disagreement := _other_winners(found):
         said.append(disagreement)
     if found.users < _FEW_USERS:
-        said.append(f"this rests on {found.users:,} users; with so few, only large differences are significant")
+        said.append(
+            f"this rests on {counted(found.users, 'user')}; with so few, only large differences are significant"
+        )
     said += [f"{name} failed and is left out: {reason}" for name, reason in found.failed.items()]
     for name, reason in found.stopped.items():
         runs = len(found.results.get(name, ()))

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,22 @@ def test_a_new_line_or_setting_runs_its_own_cells_only(tmp_path, fits):
     assert found.table().height == 3
     compare_panel(make_panel(split, more, seeds=2), store=CellStore(tmp_path, fresh=True))
     assert len(fits) == 10
+
+
+def test_the_estimate_leaves_out_a_fit_that_is_done(monkeypatch):
+    seen, real = [], work.run
+
+    def slow_gmf(split, model, **how):
+        if model.name == "gmf":
+            time.sleep(0.3)
+        return replace(
+            real(split, model, **how), fit_seconds=3.0 if model.name == "gmf" else 1.0, evaluate_seconds=0.0
+        )
+
+    monkeypatch.setattr(work, "run", slow_gmf)
+    plans = [Plan("itempop", "itempop"), Plan("gmf", "gmf", GMF), Plan("ease", "ease")]
+    compare_panel(make_panel(parts(), plans, seeds=1), watch=seen.append)
+    assert [p.seconds_left for p in seen if p.line is not None] == [2.0, 2.0, 0.0]  # of two fits, of one, of none
 
 
 def test_one_fit_for_several_protocols_and_the_same_numbers_as_alone(tmp_path, fits):

@@ -185,8 +185,10 @@ def test_a_person_who_was_not_there(name, fitted):
     assert not set(found["item"].to_list()) & {0, 2, 4, 6}
     if model.personalised:
         assert all(item % 2 == 0 for item in found["item"].to_list()[:4])
-    with pytest.warns(UserWarning, match="left out of the history: 'Alien'"):
+    with pytest.warns(UserWarning, match="left out of the history: 'Alien'$"):
         model.recommend_for(["Alien", 2])
+    with pytest.warns(UserWarning, match="'Alien'; nothing is left of it, so this is what is popular$"):
+        model.recommend_for(["Alien"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(model.recommend_for([], k=3)) == 3

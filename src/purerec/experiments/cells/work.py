@@ -87,7 +87,7 @@ class Worklist:
         self._reasons: dict[tuple[int, str], tuple[str, bool]] = {}
         self._spent: dict[tuple[int, str], float] = {}
         self._waiting: list[list[Cell]] = []
-        self._running: tuple[Cell, float, float] | None = None
+        self._running: tuple[Sequence[Cell], float, float] | None = None
         self._shown, self._began = 0.0, time.monotonic()
         for cell in self.cells:
             self._look_up(cell)
@@ -133,7 +133,7 @@ class Worklist:
         known = next((self._reasons[lane] for lane in lanes if lane in self._reasons), None) or self._no_time(fit[0])
         if known is None:
             began = time.monotonic()
-            self._running = fit[0], began, 0.0
+            self._running = fit, began, 0.0
             self._tell()
             try:
                 self._fit_and_evaluate(fit)
@@ -213,8 +213,8 @@ class Worklist:
             if self._is_open(fit):
                 kind = next(k for k in (fit[0].lane, fit[0].plan.model, None) if k in exact)
                 total += float(np.mean(exact[kind]))
-        if self._running is not None:
-            cell, began, share = self._running
+        if self._running is not None and self._is_open(self._running[0]):
+            (cell, *_), began, share = self._running
             spent = time.monotonic() - began
             kind = next(k for k in (cell.lane, cell.plan.model, None) if k in exact)
             usual = float(np.mean(exact[kind]))
@@ -234,7 +234,7 @@ class Worklist:
 
     def _tell(self, line: str | None = None, *, problem: bool = False, epoch: str = "") -> None:
         self._shown = time.monotonic()
-        running = None if self._running is None else _named(self._running[0]) + epoch
+        running = None if self._running is None else _named(self._running[0][0]) + epoch
         elsewhere = sum(cell not in self.results for fit in self._waiting for cell in fit)
         self.watch(
             Progress(

@@ -117,7 +117,8 @@ def history_of(model: Recommender, history: Iterable[Id] | Id) -> I32:
     if unknown:
         more = f" and {len(unknown) - 10:,} more" if len(unknown) > 10 else ""
         names = ", ".join(map(repr, unknown[:10])) + more
-        warnings.warn(f"not in training, left out of the history: {names}", stacklevel=4)
+        so = "; nothing is left of it, so this is what is popular" if len(unknown) == len(asked) else ""
+        warnings.warn(f"not in training, left out of the history: {names}{so}", stacklevel=4)
     return np.array(sorted({idx for idx in found if idx is not None}), dtype=np.int32)
 
 
