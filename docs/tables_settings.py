@@ -38,6 +38,22 @@ def behind_best() -> str:
     return markdown(["behind the best there", *behind], rows)
 
 
+@table
+def small_logs() -> str:
+    """The metric of every model's defaults, and of PURE with the settings that it had for up to 200 users, by log."""
+    found = result("small-logs")
+    before = "dim 5, history_weight 0.1"
+    columns = [("pure", before), *((model, "defaults") for model in found["values"])]
+    rows = []
+    for log, size in found["logs"].items():
+        about = f"{log} ({size['people']:,} x {size['items']:,}, {size['positives']:,})"
+        values = [found["values"][model][log][form] for model, form in columns]
+        best = max(values)
+        rows.append([about, *(f"**{short(v)}**" if v == best else short(v) for v in values)])
+    names = [f"{model}, {form}" if form == before else model for model, form in columns]
+    return markdown(["log (people x items, positives)", *names], rows)
+
+
 def _percent(share: float) -> str:
     return "0" if share < 0.0005 else f"{share:.1%}"
 
