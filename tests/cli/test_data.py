@@ -13,6 +13,11 @@ def test_data_show(data_dir):
     assert "\x1b" not in listed  # plain text in a pipe
 
 
+def test_a_file_of_ones_own_is_not_in_the_paper(clicks):
+    shown = purerec("data", "show", clicks, check=0).stdout.splitlines()
+    assert shown[:2] == ["clicks        here", "users         60"]
+
+
 def test_list_and_show_count_the_same(ml_100k):
     from purerec.data import catalog
 

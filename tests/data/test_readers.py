@@ -201,6 +201,12 @@ def test_a_sheet_is_to_be_saved_as_text(tmp_path):
         read(write(tmp_path, "a.xlsx", b"PK\x03\x04"))
 
 
+@pytest.mark.parametrize("name", ["timestamp", "played_at", "Purchase Date", "order-date", "viewedAt"])
+def test_times_are_recognised_by_name(tmp_path, name):
+    found = read(write(tmp_path, "a.csv", f"user,item,{name}\nanna,tea,2024-03-01\nbob,tea,2024-03-02\n"))
+    assert (found.timestamp[1] - found.timestamp[0], found.rating) == (86_400_000, None)
+
+
 def test_the_layout_of_a_file(tmp_path):
     layout = layout_of(write(tmp_path, "a.csv", "customer_id,sku\nanna,tea\n"))
     assert (layout.has_header, layout.names, layout.roles) == (True, ("customer_id", "sku"), {"user": 0, "item": 1})

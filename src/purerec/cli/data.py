@@ -38,9 +38,11 @@ def data_list(json: JsonOpt = None) -> None:
 @app.command("show", cls=PlainCommand)
 @spread
 def data_show(name: DataArg, reading: Reading, json: JsonOpt = None) -> None:
-    """Statistics of a data set beside the paper's Table 1, its licence and source.
+    """Statistics of a data set; of one with a name, beside the paper's Table 1, with licence and source.
 
-    Example: purerec data show ml-1m
+    Examples:
+      purerec data show ml-1m
+      purerec data show clicks.csv
     """
     from purerec.data import catalog
 
@@ -57,7 +59,8 @@ def data_show(name: DataArg, reading: Reading, json: JsonOpt = None) -> None:
     rows.append(
         ["density", f"{facts['density']:.2%}", f"{printed['density']:.2%}" if printed.get("density") else None]
     )
-    console.table([data.name, "here", "paper's Table 1"], [[_text(c) for c in row] for row in rows])
+    headings = [data.name, "here", "paper's Table 1"][: 2 if entry is None else 3]
+    console.table(headings, [[_text(c) for c in row[: len(headings)]] for row in rows])
     if entry is not None:
         for key in ("title", "licence", "homepage"):
             console.say(f"{key}: {entry[key]}")

@@ -30,7 +30,8 @@ _NAMES: dict[Role, str] = {
         recipe recipeid i""",
     "rating": "rating ratings rate stars star score overall preference r",
     "timestamp": """timestamp time ts t date datetime unixtime unixreviewtime reviewtime created createdat
-        eventtime ratedat when""",
+        eventtime eventdate ratedat playedat listenedat watchedat viewedat clickedat boughtat purchasedat
+        purchasedate orderedat orderdate when""",
     "label": "title itemtitle movietitle itemname productname moviename label itemlabel",
 }
 KNOWN_NAMES: dict[Role, tuple[str, ...]] = {role: tuple(names.split()) for role, names in _NAMES.items()}
