@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Command, refused
-from conftest import purerec
+from conftest import need, purerec
 from own_code import own_code
 
 __all__ = ["own_code"]
@@ -151,6 +151,7 @@ def test_the_shell_completes_models_and_settings(
 
 def test_names_of_0_1_are_still_understood(command: Command, clicks: Path, model: Path, tmp_path: Path) -> None:
     """One spelling for one thing; what was spelled otherwise in the first release works, and is not shown."""
+    need("optuna")
     (tmp_path / "ids.txt").write_text("u1\nu2\n")
     for old, new in (
         (["--users-file", tmp_path / "ids.txt"], ["--users", tmp_path / "ids.txt"]),

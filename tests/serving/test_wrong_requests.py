@@ -117,6 +117,14 @@ def test_wrong_queries(served: Served, path: str):
     problem_of(served.get(path), 422)
 
 
+def test_parameters_that_there_are_not(served: Served):
+    answer = problem_of(served.get("/v1/users/u3/recommendations?k=3&wehre=year>1990&attributes=year"), 422)
+    assert answer["detail"] == "query.wehre: there is no such parameter; did you mean where?"
+    assert [error["where"] for error in answer["errors"]] == ["query.wehre", "query.attributes"]
+    assert "choose from query, limit" in problem_of(served.get("/v1/items?text=a"), 422)["detail"]
+    assert served.get("/v1/model?_=1").status_code == 200  # which has none at all
+
+
 @pytest.mark.parametrize(
     "name", ["%00", "%0d%0aset-cookie:a=b", "%ff%fe", "%F0%9F%98%80", "..%2f..%2fetc", "%25%2561"]
 )

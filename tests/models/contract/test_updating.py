@@ -213,6 +213,11 @@ def test_two_updates_count(old, new):
     assert model.users.find(77) == 20
 
 
+def test_what_is_no_log_is_refused(old):
+    with pytest.raises(DataError, match=r"updated with a log, as pr\.read returns, not with a list"):
+        make_model("itempop").fit(old).update([("ann", "tea")])
+
+
 def test_ids_of_another_kind_are_refused(old):
     model = make_model("itempop").fit(old)
     with pytest.raises(DataError, match=r"user ids are integers \(such as 0\), those of the new data are text"):

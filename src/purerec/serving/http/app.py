@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Concatenate, ParamSpec
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from pydantic_core import to_json
@@ -79,6 +79,7 @@ def make_app(service: Service) -> Gate:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
+        dependencies=[Depends(queries.check_names)],
     )
     _add_errors(app)
     _add_recommending(app, service)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Request
+from fastapi.routing import APIRoute
 
-from purerec.serving.http.requests import Cap, RuleText
+from purerec.errors import did_you_mean
+from purerec.serving.http.requests import Cap, RuleText, invalid
 from purerec.serving.process.settings import Limits
 
 _LIMITS = Limits()
@@ -27,3 +29,14 @@ AtMostQuery = Annotated[
 DiversityQuery = Annotated[float, Query(ge=0, le=1, description="How much an item loses by being like one above it.")]
 DiscountQuery = Annotated[float, Query(ge=0, le=1, description="How much popular items lose.")]
 ColdQuery = Annotated[int, Query(ge=0, le=_LIMITS.cold, description="Places for items that nobody had in training.")]
+
+
+async def check_names(request: Request) -> None:
+    """Refuse a parameter that is none of the route's: with a misspelled condition, a list would be one without it."""
+    route = request.scope["route"]
+    known = [found.alias for found in route.dependant.query_params] if isinstance(route, APIRoute) else []
+    unknown = [name for name in request.query_params if known and name not in known]
+    if unknown:
+        raise invalid(
+            [(("query", name), f"there is no such parameter; {did_you_mean(name, known)}") for name in unknown]
+        )
