@@ -65,12 +65,25 @@ def installed(wheel: Path, place: Path, extras: frozenset[str] = frozenset()) ->
     subprocess.run([sys.executable, *map(str, words)], check=True)
     packages = next(made.place.glob("lib/python*/site-packages"))
     asked = next(iter(distributions(path=[str(packages)])))
-    for found in [*_needed(asked, extras), distribution("pip")]:  # pip is there at a user's, and fetches data
-        for name in {file.parts[0] for file in found.files or []} - {"..", "__pycache__"}:
-            source = Path(str(found.locate_file(name)))
-            if source.exists() and not (packages / name).exists():
-                (packages / name).symlink_to(source)
+    for found in _needed(asked, extras):
+        _link(found, packages)
+    give_pip(made.place)  # it is there at a user's, and fetches data
     return made
+
+
+def give_pip(place: Path) -> None:
+    """What `python -m venv` does by installing it, which takes seconds."""
+    _link(distribution("pip"), next(place.glob("lib/python*/site-packages")))
+    program = place / "bin" / "pip"
+    program.write_text(f"#!{place}/bin/python\nfrom pip._internal.cli.main import main\nraise SystemExit(main())\n")
+    program.chmod(0o755)
+
+
+def _link(found: Distribution, packages: Path) -> None:
+    for name in {file.parts[0] for file in found.files or []} - {"..", "__pycache__"}:
+        source = Path(str(found.locate_file(name)))
+        if source.exists() and not (packages / name).exists():
+            (packages / name).symlink_to(source)
 
 
 def _needed(first: Distribution, extras: frozenset[str]) -> list[Distribution]:

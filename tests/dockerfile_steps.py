@@ -15,6 +15,8 @@ import venv
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clean_venv import give_pip
+
 PLACES = r"(?<![\w./])/(?=(?:source|wheels|model|tmp/purerec)\b)"
 """Where a path of the image begins in the text of a step"""
 
@@ -72,7 +74,8 @@ def follow(dockerfile: Path, place: Path) -> Stage:
         if verb == "FROM":
             name = rest.partition(" AS ")[2] or "last"
             stage = stages[name] = Stage(place / name, place / name)
-            venv.create(stage.root / "venv", with_pip=True)
+            venv.create(stage.root / "venv")
+            give_pip(stage.root / "venv")
         elif verb == "WORKDIR":
             stage.cwd = Path(stage.here(rest))
             stage.cwd.mkdir(parents=True, exist_ok=True)
