@@ -11,32 +11,65 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from cli.conftest import Command, Done
 from conftest import ROOT, need
 
 MORTAL = {"runtime_env": {"worker_process_setup_hook": "cli.clusters.late_hooks.helpers_die"}}
 COMMANDS = """
+import io
+import json
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+
 from purerec.cli import commands
 from purerec.cli.clusters.connecting import connected_to_ray
 
-with connected_to_ray("ray", purpose="a test"):
+with connected_to_ray(sys.argv[1], purpose="a test"):
     for line in sys.stdin:
-        sys.argv = ["purerec", *line.split()]
-        print("exit code", commands.run(), flush=True)
+        sys.argv = ["purerec", *json.loads(line)]
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+            code = commands.run()
+        print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
 """
+
+
+@contextmanager
+def commands_on(address: str, environment: dict[str, str]) -> Iterator[Command]:
+    """Runs commands in a process that stays connected: to connect takes longer than what they do."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    words = [sys.executable, "-c", COMMANDS, address]
+    driver = subprocess.Popen(words, env=os.environ | environment, text=True, **pipes)
+    assert driver.stdin is not None
+    assert driver.stdout is not None
+    told, saying = driver.stdin, driver.stdout
+
+    def run(*words: object, check: int = 0) -> Done:
+        told.write(json.dumps([str(word) for word in (*words, "--on", address)]) + "\n")
+        told.flush()
+        line = saying.readline()
+        assert line, "it has ended"
+        done = Done(*json.loads(line))
+        assert done.code == check, done.err
+        assert "Traceback" not in done.err
+        return done
+
+    yield run
+    driver.communicate(timeout=300)
+    assert driver.returncode == 0
 
 
 class OnRay(NamedTuple):
     """A cluster of the commands' own."""
 
-    run: Callable[..., str]
-    """Runs a command, one after the other, and gives what it says"""
+    run: Command
+    """Runs commands, one after the other; `check` is the exit code to expect"""
     died: Path
     """A folder with a file for each kind of worker that was killed"""
 
@@ -45,44 +78,20 @@ class OnRay(NamedTuple):
 def on_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnRay]:
     need("ray")
     died = tmp_path_factory.mktemp("died")
-    environment = os.environ | {
+    environment = {
         "PYTHONPATH": str(ROOT / "tests"),
         "DYING_TOLD": str(died),
         "RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps(MORTAL),
     }
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    driver = subprocess.Popen([sys.executable, "-c", COMMANDS], env=environment, text=True, **pipes)
-    assert driver.stdin is not None
-    assert driver.stdout is not None
-    told, saying = driver.stdin, driver.stdout
-
-    def run(*words: object) -> str:
-        told.write(" ".join(map(str, words)) + "\n")
-        told.flush()
-        said = ""
-        while "exit code" not in said:
-            line = saying.readline()
-            assert line, "it has ended"
-            said += line
-        assert said.endswith("exit code 0\n")
-        return said
-
-    yield OnRay(run, died)
-    driver.communicate(timeout=300)
-    assert driver.returncode == 0
-
-
-class Cluster(NamedTuple):
-    """A cluster that somebody has started."""
-
-    address: str
-    environment: dict[str, str]
-    """Its token: `ray start` asks for one if the home folder has one, and Ray's client sends none by itself"""
+    with commands_on("ray", environment) as run:
+        yield OnRay(run, died)
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
+def on_cluster() -> Iterator[Command]:
+    """Runs commands on a cluster that somebody has started."""
     need("ray")
+    # `ray start` asks for a token if the home folder has one, and Ray's client sends none by itself.
     own = {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -100,7 +109,8 @@ def cluster() -> Iterator[Cluster]:
             assert head.poll() is None
             assert time.monotonic() < end
             time.sleep(0.2)
-        yield Cluster(f"ray://127.0.0.1:{port}", own)
+        with commands_on(f"ray://127.0.0.1:{port}", own) as run:
+            yield run
     finally:
         head.terminate()  # and with it what it has started
         head.wait(timeout=60)

@@ -23,16 +23,12 @@ from purerec.errors import ConfigError, MissingExtraError, SharedError, UnknownI
 
 
 @pytest.mark.slow
-def test_on_a_cluster_that_runs(clicks, tmp_path, cluster):
+def test_on_a_cluster_that_runs(clicks, tmp_path, on_cluster):
     """The only test with one: the servers of its clients, on fixed ports, would meet those of another."""
-
-    def run(*words, check=0):
-        return purerec(*words, "--on", cluster.address, env=cluster.environment, check=check)
-
     model, lists = saved_model(tmp_path / "model"), tmp_path / "lists"
     asked = "recommend", tmp_path / "model", "--all"
-    assert "recommendations in 3 files" in run(*asked, "-k", 4, "--out", lists).stdout
-    told = run(*asked, "--only", "no such", "--out", tmp_path / "x", check=2).stderr
+    assert "recommendations in 3 files" in on_cluster(*asked, "-k", 4, "--out", lists).out
+    told = on_cluster(*asked, "--only", "no such", "--out", tmp_path / "x", check=2).err
     assert told.startswith("error: item 'no such'")
     assert len(told.splitlines()) == 1
     assert not (tmp_path / "x").exists()
@@ -43,7 +39,7 @@ def test_on_a_cluster_that_runs(clicks, tmp_path, cluster):
     words += ["--protocol", "sampled", "--pool", 10, "--seed", 3, "--metrics", "NDCG@5,MRR"]
     (tmp_path / "items.csv").write_text("item,kind\n" + "".join(f"i{i},{'ab'[i % 2]}\n" for i in range(40)))
     words += ["--by", "kind", "--items", tmp_path / "items.csv", "--json", "-"]
-    measured = json.loads(run(*words).stdout)
+    measured = json.loads(on_cluster(*words).out)
     assert measured["metrics"] == alone(protocol="sampled", pool=10, seed=3, metrics="NDCG@5,MRR")
     assert measured["by"] == json.loads(purerec(*words, check=0).stdout)["by"]
 

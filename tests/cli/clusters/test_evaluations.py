@@ -19,7 +19,7 @@ def fitted(clicks, folder):
 @pytest.mark.slow
 def test_the_same_digits(clicks, tmp_path, on_ray):
     words, alone = fitted(clicks, tmp_path / "m")
-    on_ray.run(*words, "--on", "ray", "--json", tmp_path / "found.json")
+    on_ray.run(*words, "--json", tmp_path / "found.json")
     assert (on_ray.died / "ranking").exists()
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["metrics"] == alone()

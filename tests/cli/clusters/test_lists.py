@@ -20,11 +20,11 @@ def saved_model(folder):
 
 def test_everybody_once(tmp_path, on_ray):
     model, lists = saved_model(tmp_path / "model"), tmp_path / "lists"
-    asked = "recommend", tmp_path / "model", "--all", "-k", 4, "--on", "ray", "--out", lists
+    asked = "recommend", tmp_path / "model", "--all", "-k", 4, "--out", lists
     n = len(model.users)
     files = [part.file for part in partitions(n)]
     assert len(files) == 3
-    assert f"{4 * n:,} recommendations in 3 files" in on_ray.run(*asked)
+    assert f"{4 * n:,} recommendations in 3 files" in on_ray.run(*asked).out
     assert (on_ray.died / "writing").exists()
     assert sorted(path.name for path in lists.iterdir()) == ["lists.json", *files]
     found = pl.read_parquet(lists / "*.parquet")
@@ -34,6 +34,6 @@ def test_everybody_once(tmp_path, on_ray):
 
     before = (lists / files[0]).stat().st_mtime_ns
     (lists / files[1]).unlink()
-    assert "recommendations in 1 file:" in on_ray.run(*asked)
+    assert "recommendations in 1 file:" in on_ray.run(*asked).out
     assert (lists / files[0]).stat().st_mtime_ns == before
     assert pl.read_parquet(lists / "*.parquet").equals(found)
