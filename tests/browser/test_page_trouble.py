@@ -30,6 +30,7 @@ def test_a_service_that_goes_away_and_comes_back(
     service = serve(movies_folder)
     page = open_page(service, "#/likes?item=50")
     expect(rows(page)).to_have_count(10)
+    page.clock.install()
     before = titles(page)
     service.stop()
     rows(page).first.get_by_role("button", name=re.compile("^Like")).click()
@@ -39,6 +40,7 @@ def test_a_service_that_goes_away_and_comes_back(
     expect(alert.get_by_role("button", name="Try now")).to_be_visible()
     assert titles(page) == before  # the old list stays
     service.start()
+    page.clock.fast_forward(15_000)  # its longest wait between attempts: it is longer the slower the start was
     expect(alert).to_be_hidden()  # by itself
     expect(chips(page)).to_have_count(2)
     expect(rows(page).locator("h3", has_text=before[0])).to_have_count(0)
