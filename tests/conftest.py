@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
+import logging
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -47,6 +50,15 @@ def lacking(what: str) -> NoReturn:
 def need(package: str) -> None:
     if importlib.util.find_spec(package) is None:
         lacking(f"{package} is not installed")
+
+
+@pytest.fixture(autouse=True)
+def _process_as_before() -> Iterator[None]:
+    """What commands do to their own process must not reach the tests after this one."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    assert signal.getsignal(signal.SIGINT) == before
+    assert logging.root.manager.disable == logging.NOTSET
 
 
 def pytest_configure(config: pytest.Config) -> None:
