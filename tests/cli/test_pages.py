@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from glob import glob
@@ -140,6 +142,10 @@ def _run(line: str, instead: dict[str, str]) -> None:
 
 
 def _shell(line: str) -> str:
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=60)
+    there = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }  # as in an active environment
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=60, env=there)
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     return done.stdout
