@@ -151,15 +151,16 @@ def test_the_resolved_settings_are_those_of_the_fit(name, board):
     np.testing.assert_array_equal(rule.score(users), spelled.score(users))
 
 
-@pytest.mark.parametrize(("name", "width"), [("bpr", 5), ("ials", 10)])
-def test_an_update_keeps_the_width_and_says_so(name, width):
-    """By the rule, 190 users have 5 numbers each (iALS twice as many), and 230 have 16."""
-    users = np.repeat(np.arange(230), 3)
-    log = Interactions.from_columns(users, (users + np.tile([0, 1, 3], 230)) % 40)
-    model = make_model(name, epochs=1).fit(log.subset(log.user_idx < 190).compact(), seed=0)
-    assert model.fitted_on.resolved["dim"] == width
-    model.update(log.subset(log.user_idx >= 190).compact())
-    assert model.fitted_on.users == 230
+@pytest.mark.parametrize(("name", "width", "most"), [("pugmf", 16, 2000), ("bpr", 5, 200), ("ials", 10, 200)])
+def test_an_update_keeps_the_width_and_says_so(name, width, most):
+    """By the rule, this many users at most have vectors of this width, and more users wider ones."""
+    before, after = most - 10, most + 30
+    users = np.repeat(np.arange(after), 3)
+    log = Interactions.from_columns(users, (users + np.tile([0, 1, 3], after)) % 40)
+    model = make_model(name, epochs=1).fit(log.subset(log.user_idx < before).compact(), seed=0)
+    assert model.fitted_on.resolved["dim"] == width < make_model(name).resolved(log.positives)["dim"]
+    model.update(log.subset(log.user_idx >= before).compact())
+    assert model.fitted_on.users == after
     assert model.fitted_on.resolved["dim"] == width == model._vector_part().users.shape[1]
 
 

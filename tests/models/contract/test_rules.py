@@ -3,7 +3,6 @@
 import numpy as np
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
 import purerec as pr
 from purerec.errors import ConfigError, StoreError
@@ -27,7 +26,9 @@ def items():
 
 @pytest.fixture(scope="module", params=["ials", "ease", "itempop", "pure"])
 def model(request, world):
-    return pr.make_model(request.param).fit(world, seed=0).set_items(items())
+    # Narrow: of wider vectors, a product for three users at once may differ from three products in the last bit.
+    narrow = {"dim": 5} if request.param == "pure" else {}
+    return pr.make_model(request.param, **narrow).fit(world, seed=0).set_items(items())
 
 
 def test_a_condition_that_no_item_fulfils_is_warned_of(model):
@@ -99,7 +100,7 @@ def test_lists_of_everybody_are_those_of_each(model):
     rules = {"where": "here", "at_most": {"genre": 2}, "diversity": 0.3}
     together = model.recommend([3, 4, 5], k=4, **rules)
     apart = pl.concat([model.recommend(user, k=4, **rules) for user in (3, 4, 5)])
-    assert_frame_equal(together, apart, rel_tol=1e-6)  # a product of three rows at once may differ in the last digit
+    assert together.equals(apart)
 
 
 def test_a_folder_keeps_the_table_and_an_update_knows_it(model, tmp_path):

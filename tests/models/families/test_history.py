@@ -12,6 +12,7 @@ from purerec.data import memory
 from purerec.data.interactions import Csr
 from purerec.engines.closed_form import fit_item_weights, mean_diagonal
 from purerec.errors import DataError
+from purerec.models.families import history as families_history
 from purerec.models.families.history import (
     USUAL_WEIGHT,
     WEIGHTS,
@@ -171,14 +172,15 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_weight_is_chosen(wo
 # ---------------------------------------------------------------------- the choice of the weight
 
 
-def test_what_is_held_out(world):
+def test_what_is_held_out(monkeypatch):
+    monkeypatch.setattr(families_history, "_FEWEST_PEOPLE", 50)
+    world = pr.make_world(users=400, items=80, prior=0.2, interactions=6000, seed=1).observed
     kept, asked = hold_out(world.positives, named_rng(3, "history"))
     assert kept.overlap(asked) == 0
     assert len(kept) + len(asked) == len(world.positives)
     people = np.flatnonzero(asked.counts)
-    assert (world.positives.counts[people] >= 3).all()
-    assert 0.018 * len(world.positives) < len(asked) <= 0.02 * len(world.positives)
-    assert 100 <= len(people) <= 0.2 * np.count_nonzero(world.positives.counts >= 3)
+    assert (world.positives.counts[people] >= 5).all()
+    assert len(people) == round(0.2 * np.count_nonzero(world.positives.counts >= 5))
     wanted = np.maximum(1, np.round(0.1 * world.positives.counts[people]))
     assert asked.counts[people].tolist() == wanted.tolist()
     again, _ = hold_out(world.positives, named_rng(3, "history"))
@@ -204,10 +206,11 @@ def test_the_weight_where_none_is_chosen_is_larger_on_small_logs(people, each, w
     assert (hold_out(positives, named_rng(0, "history")) is None) == (weight == 0.8)
 
 
-def test_the_weight_goes_to_the_part_that_ranks_better():
+def test_the_weight_goes_to_the_part_that_ranks_better(monkeypatch):
     """Items in pairs that are liked together, and people who differ in nothing else."""
+    monkeypatch.setattr(families_history, "_FEWEST_PEOPLE", 50)
     rng = np.random.default_rng(0)
-    users, items = 700, 120
+    users, items = 400, 120
     first = np.array([rng.choice(items // 2, 8, replace=False) for _ in range(users)])
     liked = np.sort(np.concatenate([2 * first, 2 * first + 1], axis=1), axis=1)
     positives = Csr.of(np.repeat(np.arange(users), 16), liked.ravel(), (users, items))
@@ -216,7 +219,7 @@ def test_the_weight_goes_to_the_part_that_ranks_better():
     noise = rng.normal(size=(users + items, 6)).astype(np.float32)
     random = Factors(noise[:users], noise[users:])
     strong = fit_item_weights(kept, [1e5], memory_mb=100)[0]
-    assert best_form({10.0: history}, random, kept, asked).weight in WEIGHTS[-2:]
+    assert best_form({10.0: history}, random, kept, asked).weight == max(WEIGHTS)
     assert best_form({2.5: history, 10.0: strong}, random, kept, asked).regularization == 2.5
     assert best_form({2.5: history, 10.0: history}, random, kept, asked).regularization == 10.0  # the usual one
     # Embeddings that know the pairs, and weights that know nothing.
