@@ -35,7 +35,7 @@ def measure(model: str, negatives: str, candidates: int, parts: list[pr.Split], 
         began = time.process_time()
         fitted = fresh.fit(part.train, seed=seed)
         seconds.append(time.process_time() - began)
-        per_positive = 1.0 if model == "bpr" else 1.0 + fresh.config.unlabeled_ratio
+        per_positive = 1.0 if model == "bpr" else 1.0 + fresh.config.draws_per_positive(part.train.n_items)
         n_samples = part.train.n_positives * per_positive * fresh.config.epochs
         assert part.valid is not None
         found.append(pr.evaluate(fitted, pr.Split(part.train, None, part.valid)).metrics[METRIC])

@@ -82,9 +82,15 @@ class PUGMFConfig(DiscriminatorConfig):
             raise ValueError(f"prior='{PER_USER}' compares items of one user; use unlabeled='per_user'")
         if self.non_negative:
             raise ValueError(f"prior='{PER_USER}' leaves no negative part to clamp; use non_negative=false")
-        if self.unlabeled_ratio < 1:
+        if self.unlabeled == "shared":
+            raise ValueError(f"prior='{PER_USER}' needs draws for each positive; use unlabeled='per_user'")
+        if self.unlabeled_ratio is not None and self.unlabeled_ratio < 1:
             raise ValueError(f"prior='{PER_USER}' needs a draw for each positive; use unlabeled_ratio of 1 or more")
         return self
+
+    def shares_draws(self, n_items: int) -> bool:
+        """Not by default where the observed pairs are left out, as in the paper."""
+        return super().shares_draws(n_items) and (self.stratified or self.unlabeled == "shared")
 
     search_space: ClassVar[SearchSpace] = {
         **DiscriminatorConfig.search_space,
@@ -121,13 +127,14 @@ class PUGMF(DiscriminatorModel):
                 # Nothing else limits the linear positive term; with few dimensions, the narrowness itself does.
                 share = 1 - math.exp(-max(0, dim - 5) / 16)
                 settings = replace(settings, regularization=shrinking(0.65 + 0.27 * share, positives))
-        return replace(settings, unlabeled_per_epoch=self._unlabeled_per_epoch(n, settings))
+        ratio = config.draws_per_positive(positives.shape[1])
+        return replace(settings, unlabeled_per_epoch=self._unlabeled_per_epoch(n, ratio, settings))
 
-    def _unlabeled_per_epoch(self, n: int, settings: GameSettings) -> int:
+    def _unlabeled_per_epoch(self, n: int, ratio: float, settings: GameSettings) -> int:
         """C per positive; without the stratum, as many as the bound of the paper asks for."""
         if self.config.prior == PER_USER:  # the same for each batch, so that every positive of a full one has a draw
             batch_size = min(settings.batch_size, n)
-            return math.ceil(self.config.unlabeled_ratio * batch_size) * math.ceil(n / batch_size)
+            return math.ceil(ratio * batch_size) * math.ceil(n / batch_size)
         if self.config.stratified:
             return settings.unlabeled_per_epoch
-        return unlabeled_needed(n, settings.prior, self.config.unlabeled_ratio)
+        return unlabeled_needed(n, settings.prior, ratio)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -47,8 +47,9 @@ from purerec.training.run import Run
 class PUREConfig(HistoryConfig, PUGMFConfig):
     """Settings of PURE."""
 
-    unlabeled_ratio: float = Field(default=16.0, gt=0, le=100)
-    """Unlabeled pairs drawn per positive: C of the sampling bound. The paper: 1."""
+    unlabeled_ratio: Annotated[float, Field(gt=0, le=10_000)] | None = None
+    """Unlabeled pairs drawn per positive: C of the sampling bound. None: 16, or 256 if they are shared. The paper:
+    1."""
     epochs: int = Field(default=30, ge=0, le=100_000)
     """Passes over the positives."""
     pretrain_epochs: int = Field(default=22, ge=0, le=100_000)
@@ -87,6 +88,7 @@ class PUREConfig(HistoryConfig, PUGMFConfig):
         "generator_learning_rate": Floats(0.001, 0.1),
         "noise": Floats(0.01, 1),
     }
+    usual_ratio: ClassVar[float] = 16.0
 
 
 _PAPER: dict[str, dict[str, Any]] = {
@@ -179,7 +181,7 @@ class PURE(WithHistory, PUGMF):
 
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
         """The generators are already trained, and the weight of the history is kept."""
-        kept = {"history_weight": self._history_weight, "pretrain_epochs": 0}
+        kept: dict[str, Any] = {"history_weight": self._history_weight, "pretrain_epochs": 0}
         if "history_regularization" in self.fitted_on.resolved:
             kept["history_regularization"] = self.fitted_on.resolved["history_regularization"]
         return super()._settings_to_continue(epochs) | kept

@@ -52,7 +52,10 @@ def assert_same(one, other):
         assert np.array_equal(one[name], other[name]), name
 
 
-@pytest.mark.parametrize("settings", [PLAIN, GAME], ids=["pugmf", "pure"])
+SHARED = replace(GAME, unlabeled="shared", unlabeled_per_epoch=12_000)
+
+
+@pytest.mark.parametrize("settings", [PLAIN, GAME, SHARED], ids=["pugmf", "pure", "shared draws"])
 def test_one_worker_walks_the_schedule_of_four(source, settings):
     fakes = settings.generators != "none"
     alone = with_workers(1, 4, source, settings, lambda engine: three_epochs(engine, fakes))
@@ -96,9 +99,10 @@ def test_a_run_is_resumed_with_another_number_of_workers(source):
     assert_same(plain.state(), half)
 
 
-def test_it_learns_what_one_engine_learns(source):
+@pytest.mark.parametrize("unlabeled", ["per_user", "shared"])
+def test_it_learns_what_one_engine_learns(source, unlabeled):
     """Even users like even items: each must rank them before the odd ones, as often as one engine does."""
-    settings = replace(PLAIN, prior=0.35, observed=0.3)
+    settings = replace(PLAIN, prior=0.35, observed=0.3, unlabeled=unlabeled)
     even = np.add.outer(np.arange(90), np.arange(50)) % 2 == 0
 
     def right(engine):

@@ -15,8 +15,8 @@ from typing import Any
 from purerec.engines.distributed.crew import ITEM, ITEM_BIAS, USER, USER_BIAS, Rows, lead
 from purerec.engines.distributed.group import Group
 from purerec.engines.distributed.shard import ROWS
-from purerec.engines.pure.cpu.engine import stats_of, stream_keys
-from purerec.engines.pure.cpu.epochs import N_STEPS
+from purerec.engines.pure.cpu.engine import stream_keys
+from purerec.engines.pure.cpu.epochs import N_STEPS, stats_of
 from purerec.engines.pure.cpu.memory import COUNTERS, Memory, pack_state, unpack_state
 from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params
 from purerec.engines.source import DataSource
@@ -179,7 +179,7 @@ def _check(s: GameSettings) -> None:
     if s.softmax is not None:
         raise ConfigError("several workers cannot share prior='per_user', which compares items of all parts")
     for name, value, only in (
-        ("unlabeled", s.unlabeled, ("per_user", "global")),
+        ("unlabeled", s.unlabeled, ("per_user", "global", "shared")),
         ("negatives", s.negatives, ("uniform",)),
     ):
         if value not in only:

@@ -47,7 +47,7 @@ Params = dict[str, F32]
 
 ScorerName = Literal["mf", "gmf", "bilinear", "fm", "mlp"]
 RiskName = Literal["pu", "nnpu", "pn", "softmax"]
-Unlabeled = Literal["per_user", "global", "popularity"]
+Unlabeled = Literal["per_user", "global", "popularity", "shared"]
 Sides = Literal["none", "item", "user", "both"]
 Constraint = Literal["none", "norm", "recolour"]
 
@@ -70,7 +70,8 @@ class GameSettings:
     """Of the softmax risk."""
     unlabeled: Unlabeled = "per_user"
     """per_user: unobserved items of the positive's own user; global: uniform over all unobserved pairs;
-    popularity: the positive's own user, items in proportion to their number of positives."""
+    popularity: the positive's own user, items in proportion to their number of positives;
+    shared: items for a whole batch, each with the users of all of its positives, observed pairs left out."""
     unlabeled_per_epoch: int = 0
     """How many unlabeled pairs an epoch draws in all, spread evenly over its batches (see sampling)."""
     negatives: Negatives = "uniform"
@@ -90,7 +91,8 @@ class GameSettings:
     fake_weight: float = 1.0
     fake_ratio: float = 1.0
     """Fakes per sampled unlabeled pair (the paper's ratio is 1). The first round(ratio * n_u) unlabeled pairs
-    (u, i) of a batch each give one (u, i') and, with a user generator, one (u', i). At most 1."""
+    (u, i) of a batch each give one (u, i') and, with a user generator, one (u', i). At most 1. With shared draws, of
+    the users and items of the batch as they come, one with one."""
     hidden: int = 16
     noise: float = 0.01
     """Standard deviation of the generators' Gaussian input."""
@@ -117,8 +119,14 @@ class GameSettings:
             raise ConfigError(f"observed must lie in [0, 1), not {self.observed}")
         if not 0.0 <= self.fake_ratio <= 1.0:
             raise ConfigError(f"fake_ratio must lie in [0, 1], not {self.fake_ratio}")
+        if self.unlabeled == "shared" and (self.risk == "softmax" or self.negatives != "uniform"):
+            raise ConfigError("shared draws can be neither compared user by user (softmax) nor chosen (dns, drns)")
         if not min(self.epsilon, self.temperature) > 0.0:
             raise ConfigError(f"epsilon and temperature must be positive, not {self.epsilon} and {self.temperature}")
+
+    def shared_items(self, n_positives: int, n_items: int) -> int:
+        """How many items a batch draws if it shares them."""
+        return min(n_items, max(1, round(self.unlabeled_per_epoch / n_positives)))
 
     @property
     def dim_i(self) -> int:

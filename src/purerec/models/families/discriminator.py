@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engine
-from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName, SharedEngine
+from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName, SharedEngine, Unlabeled
 from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
@@ -42,22 +43,37 @@ def usual_width(n_users: int) -> int:
     return max(16, usual_dim(n_users))
 
 
+def usual_shared_width(positives: Csr) -> int:
+    """The same with shared draws, whose larger number supports more."""
+    people = np.count_nonzero(positives.counts)
+    return 64 if len(positives) >= _MANY_EACH * people else 32
+
+
+_LARGE = 10_000
+"""In catalogues of more items than this, a few draws for each positive miss what matters, and batches share draws"""
+_SHARED_ITEMS, _FEWEST_SHARED = 256.0, 64
+_MANY_EACH = 8
+"""Positives of a person from which on, with shared draws, 64 dimensions are better than 32"""
+
+
 class DiscriminatorConfig(EpochConfig):
     """Settings of a discriminator."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the embeddings. None: 16, or 32 for more than 2,000 users. The paper: 5, 8 and 16 for its three data
-    sets."""
+    """Width of the embeddings. None: 16, or 32 for more than 2,000 users; if draws are shared, 64 where people have 8
+    positives or more on average, else 32. The paper: 5, 8 and 16 for its three data sets."""
     scorer: ScorerName = "fm"
     """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
     mlp: a network on both embeddings (engine torch). The paper: gmf, whose r free embeddings absorb."""
     prior: Annotated[float, Field(gt=0, lt=1)] | Literal["per_user"] | None = None
     """What share of all pairs is relevant. None: the share that is observed."""
-    unlabeled_ratio: float = Field(default=8.0, gt=0, le=100)
-    """Unlabeled pairs drawn per positive: C of the sampling bound."""
-    unlabeled: Literal["per_user", "global", "popularity"] = "per_user"
+    unlabeled_ratio: Annotated[float, Field(gt=0, le=10_000)] | None = None
+    """Unlabeled pairs drawn per positive: C of the sampling bound. None: 8, or 256 if they are shared."""
+    unlabeled: Unlabeled | Literal["auto"] = "auto"
     """Where they come from. per_user: unobserved items of the positive's user; global: all unobserved pairs alike;
-    popularity: unobserved items of the positive's user, in proportion to their popularity."""
+    popularity: unobserved items of the positive's user, in proportion to their popularity; shared: a batch draws
+    `unlabeled_ratio` items, which are compared with the users of all of its positives. auto: shared in catalogues of
+    more than 10,000 items (engine cpu; not with a ratio below 64), else per_user."""
     negatives: Negatives = "uniform"
     """uniform: unlabeled pairs as they are drawn, as the PU risk assumes; dns: the highest-scoring of `candidates`
     items for a user; drns: one of them at random, in proportion to exp(score)."""
@@ -83,14 +99,36 @@ class DiscriminatorConfig(EpochConfig):
     """cpu: compiled kernels; torch: autograd, any scorer, GPU. auto: cpu if it supports the scorer."""
 
     search_space: ClassVar[SearchSpace] = {
-        "dim": Ints(4, 64, start=lambda positives: usual_width(positives.shape[0])),
+        "dim": Ints(4, 64, start=lambda positives: DiscriminatorConfig().width(positives)),
         "epochs": Ints(20, 200),
         "learning_rate": Floats(0.002, 0.05),
         "regularization": Floats(0.01, 0.6, start=usual_regularization),
         "batch_size": Ints(64, 1024),
         "prior": Floats(0.0005, 0.5, start=observed_share),
-        "unlabeled_ratio": Floats(1, 20),
     }
+
+    usual_ratio: ClassVar[float] = 8.0
+    """The default of `unlabeled_ratio` if draws are not shared"""
+
+    def shares_draws(self, n_items: int) -> bool:
+        """Whether batches share their draws in a catalogue of this size."""
+        if self.unlabeled != "auto":
+            return self.unlabeled == "shared"
+        has_few = self.unlabeled_ratio is not None and self.unlabeled_ratio < _FEWEST_SHARED
+        can_share = self.negatives == "uniform" and not isinstance(self.prior, str)
+        is_fast = self.engine != "torch" and self.scorer != "mlp"
+        return n_items > _LARGE and can_share and is_fast and not has_few
+
+    def width(self, positives: Csr) -> int:
+        """The width of the embeddings for this log."""
+        n_users, n_items = positives.shape
+        usual = usual_shared_width(positives) if self.shares_draws(n_items) else usual_width(n_users)
+        return usual if self.dim is None else self.dim
+
+    def draws_per_positive(self, n_items: int) -> float:
+        """C, in a catalogue of this size."""
+        usual = _SHARED_ITEMS if self.shares_draws(n_items) else self.usual_ratio
+        return usual if self.unlabeled_ratio is None else self.unlabeled_ratio
 
 
 class DiscriminatorModel(EpochModel):
@@ -113,15 +151,17 @@ class DiscriminatorModel(EpochModel):
     def _settings(self, positives: Csr) -> GameSettings:
         """The game of this config on this log, with data-dependent settings resolved."""
         config, n, l2 = self.config, len(positives), self.config.regularization
+        n_items = positives.shape[1]
+        is_shared = config.shares_draws(n_items)
         return GameSettings(
-            dim=usual_width(positives.shape[0]) if config.dim is None else config.dim,
+            dim=config.width(positives),
             scorer=config.scorer,
             risk="pn",
             prior=config.prior if isinstance(config.prior, float) else observed_share(positives),
-            unlabeled=config.unlabeled,
+            unlabeled="shared" if is_shared else "per_user" if config.unlabeled == "auto" else config.unlabeled,
             negatives=config.negatives,
             candidates=config.candidates,
-            unlabeled_per_epoch=math.ceil(config.unlabeled_ratio * n),
+            unlabeled_per_epoch=math.ceil(config.draws_per_positive(n_items) * n),
             # With few positives, smaller batches: otherwise an epoch is a step or two, and the epochs are too few.
             batch_size=min(config.batch_size, max(32, n // 8)),
             regularization=usual_regularization(positives) if l2 is None else l2,
@@ -131,7 +171,12 @@ class DiscriminatorModel(EpochModel):
 
     def resolved(self, positives: Csr) -> dict[str, int | float]:
         settings = self._settings(positives)
-        found = {"dim": settings.dim, "prior": settings.prior, "regularization": settings.regularization}
+        found = {
+            "dim": settings.dim,
+            "prior": settings.prior,
+            "unlabeled_ratio": self.config.draws_per_positive(positives.shape[1]),
+            "regularization": settings.regularization,
+        }
         return {name: value for name, value in found.items() if getattr(self.config, name) is None}
 
     def train_epoch(self, game: DiscriminatorGame, number: int) -> Measures:

@@ -22,7 +22,7 @@ from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import Batch, GameSettings
 
 
-@pytest.mark.parametrize("unlabeled", ["per_user", "global", "popularity"])
+@pytest.mark.parametrize("unlabeled", ["per_user", "global", "popularity", "shared"])
 def test_the_same_seed_gives_the_same_bits(unlabeled: str) -> None:
     s = replace(FULL_GAME, unlabeled=unlabeled)
     first, second, other = engine(s), engine(s), engine(s, seed=2)
@@ -32,13 +32,15 @@ def test_the_same_seed_gives_the_same_bits(unlabeled: str) -> None:
     assert play(other, 3) != play(engine(s), 3)
 
 
+@pytest.mark.parametrize("unlabeled", ["per_user", "shared"])
 @pytest.mark.parametrize("memory_mb", [256.0, 0.0])
-def test_a_resumed_run_gives_the_same_bits(memory_mb: float) -> None:
-    whole, part = engine(FULL_GAME), engine(FULL_GAME, memory_mb=memory_mb)
+def test_a_resumed_run_gives_the_same_bits(memory_mb: float, unlabeled: str) -> None:
+    game = replace(FULL_GAME, unlabeled=unlabeled)
+    whole, part = engine(game), engine(game, memory_mb=memory_mb)
     play(part, 2)
     state = part.state()
     play(part, 1)  # what happens to the old engine afterwards must not reach the state
-    resumed = engine(FULL_GAME, seed=99)
+    resumed = engine(game, seed=99)
     resumed.restore(state)
     whole_losses = play(whole, 4)
     resumed_losses = [resumed.train_discriminator(learning_rate=0.02).loss]

@@ -10,7 +10,8 @@ and for a bilinear relation the same with a matrix. All gradients are taken at t
 
 Two threads share a step by sides: one sees to the users' rows, the other to the items', and each scores half of
 the pairs. Every sum that a parameter depends on is made by one thread, in the order in which one alone makes it,
-so that parameters come out the same to the bit.
+so that parameters come out the same to the bit. With a grid (see `grid`), the unlabeled are not pairs but rows and
+columns: their scores and gradients are products of matrices.
 """
 
 from __future__ import annotations
@@ -20,6 +21,16 @@ import math
 import numpy as np
 
 from purerec.engines.pure.cpu.generators import make_fakes
+from purerec.engines.pure.cpu.grid import (
+    Grid,
+    finish_columns,
+    forget_columns,
+    gather_grid,
+    score_rows,
+    take_items,
+    take_users,
+    total_of_rows,
+)
 from purerec.engines.pure.cpu.kernels import (
     BILINEAR,
     FM,
@@ -50,6 +61,8 @@ from purerec.engines.pure.cpu.rows import assign_slots, turn_gradients, update_b
 from purerec.engines.pure.cpu.softmax import share_out
 from purerec.engines.pure.cpu.team import N_ITEMS, N_USERS, Team, meet
 from purerec.jit.decorator import Scalar, kernel
+from purerec.jit.simd import LANES
+from purerec.sampling.draws import Tables
 
 _ZERO = np.float32(0.0)
 
@@ -85,22 +98,29 @@ def discriminator_step(
     item_side: Side | None,
     user_side: Side | None,
     team: Team | None,
+    grid: Grid | None,
+    t: Tables,
     n_pos: Scalar,
     n_unl: Scalar,
+    n_columns: Scalar,
     n_fake_items: Scalar,
     n_fake_users: Scalar,
     learning_rate: Scalar,
-    t: Scalar,
+    step: Scalar,
 ) -> Scalar:
-    """One step on the batch that lies in `w`; returns L_D before it, less the penalty. `t` counts steps from 1.
+    """One step on the batch that lies in `w`; returns L_D before it, less the penalty. `step` counts from 1.
 
-    Fakes are made from the noise that lies in the sides. A side or a team that is None is not even compiled.
+    `n_unl` unlabeled pairs; with a grid, so many users and `n_columns` items. Fakes are made from the noise that lies
+    in the sides. A side, a team or a grid that is None is not even compiled.
     """
     u_dim, i_dim = c.u_dim, c.i_dim
     stride = max(u_dim, i_dim)
     pos = np.int64(0)  # not a literal, for which helpers would be compiled again
     unl = aligned(n_pos)
-    fake_item = unl + aligned(n_unl)
+    n_unl_items = n_unl
+    if grid is not None:
+        n_unl_items = n_columns
+    fake_item = unl + aligned(max(n_unl, n_unl_items))
     fake_user = fake_item + aligned(n_fake_items)
     sees_users = sees_items = True
     if team is not None:
@@ -115,7 +135,7 @@ def discriminator_step(
     if sees_items:
         n_items = assign_slots(w.items, pos, n_pos, w.slot_of_item, w.item_slots, w.slot_items, pos, m.item, i_dim)
         n_items = assign_slots(
-            w.items, unl, n_unl, w.slot_of_item, w.item_slots, w.slot_items, n_items, m.item, i_dim
+            w.items, unl, n_unl_items, w.slot_of_item, w.item_slots, w.slot_items, n_items, m.item, i_dim
         )
     if c.scorer == BILINEAR:  # always alone: the threads would have to meet once more
         for slot in range(n_users):
@@ -126,20 +146,25 @@ def discriminator_step(
                 at = np.int64(w.slot_items[slot]) * 3 * i_dim
                 turn_back(m.item, at, m.relation, w.item_turned, slot * u_dim, u_dim, c.i_dim)
 
-    if team is None:
-        score_pairs(m, w, c, pos, n_pos)
-        score_pairs(m, w, c, unl, n_unl)
-    else:
+    if grid is not None:
+        if sees_users:
+            take_users(m, w, c, grid, unl, n_unl)
+        if sees_items:
+            take_items(m, w, c, grid, unl, n_columns)
+    pos_start, pos_end, unl_start, unl_end = pos, n_pos, pos, n_unl  # what this thread scores
+    if team is not None:
         team.board[N_USERS if sees_users else N_ITEMS] = n_users + n_items
         meet(team.board)  # the other's slots, and the last step's parameters
         n_users, n_items = team.board[N_USERS], team.board[N_ITEMS]
-        pos_half, unl_half = n_pos // 2, n_unl // 2
         if sees_users:
-            score_pairs(m, w, c, pos, pos_half)
-            score_pairs(m, w, c, unl, unl_half)
+            pos_end, unl_end = n_pos // 2, n_unl // 2
         else:
-            score_pairs(m, w, c, pos + pos_half, n_pos - pos_half)
-            score_pairs(m, w, c, unl + unl_half, n_unl - unl_half)
+            pos_start, unl_start = n_pos // 2, n_unl // 2
+    score_pairs(m, w, c, pos_start, pos_end - pos_start)
+    if grid is not None:
+        score_rows(t, m, w, c, grid, unl, unl_start, unl_end, n_columns)
+    else:
+        score_pairs(m, w, c, unl + unl_start, unl_end - unl_start)
     w.report[3] = 0.0
     if item_side is not None and sees_users:
         w.report[3] += make_fakes(item_side, m, w.users, unl, n_fake_items)
@@ -149,9 +174,19 @@ def discriminator_step(
         score_fake_users(m, w, c, user_side.fakes, fake_user, unl, n_fake_users)
     if team is not None:
         meet(team.board)  # the other's scores
+    if grid is not None:
+        middle = n_columns // 2 // LANES * LANES
+        if team is None:
+            finish_columns(c, grid, pos, n_columns, n_unl, n_columns)
+        elif sees_users:
+            finish_columns(c, grid, pos, middle, n_unl, n_columns)
+        else:
+            finish_columns(c, grid, middle, n_columns, n_unl, n_columns)
+        if team is not None:
+            meet(team.board)  # the other's columns
     # c_k = slope * sigma + offset, with sigma = D or, of the softmax risk, a share; the loss is divided by the prior.
     # Each thread into a `sigma` of its own: cheaper than to wait for one that does it for both.
-    per_pos = 1.0 / max(n_pos, 1)
+    per_pos, n_free = 1.0 / max(n_pos, 1), np.float64(n_unl)
     if c.temperature > 0.0:
         pos_slope = unl_slope = per_pos / c.temperature
         pos_offset = -pos_slope
@@ -159,8 +194,11 @@ def discriminator_step(
         loss *= per_pos
     else:
         pos_phi, pos_sigma, pos_plus = activate(w.phi, w.sigma, pos, n_pos)
-        _, unl_sigma, unl_plus = activate(w.phi, w.sigma, unl, n_unl)
-        pos_slope, pos_offset, unl_slope = c.own * per_pos, -per_pos, c.unlabeled / max(n_unl, 1)
+        if grid is not None:
+            unl_sigma, unl_plus, n_free = total_of_rows(grid, n_unl)
+        else:
+            _, unl_sigma, unl_plus = activate(w.phi, w.sigma, unl, n_unl)
+        pos_slope, pos_offset, unl_slope = c.own * per_pos, -per_pos, c.unlabeled / max(n_free, 1.0)
         loss = pos_slope * pos_plus - per_pos * pos_phi + unl_slope * unl_plus
         negative = unl_slope * unl_plus - (per_pos - pos_slope) * pos_plus
         if c.is_clamped and negative < 0.0:
@@ -171,7 +209,7 @@ def discriminator_step(
         _, fi_sigma, fi_plus = activate(w.phi, w.sigma, fake_item, n_fake_items)
     if user_side is not None:
         _, fu_sigma, fu_plus = activate(w.phi, w.sigma, fake_user, n_fake_users)
-    w.report[0], w.report[1], w.report[2] = pos_sigma, unl_sigma, fi_sigma + fu_sigma
+    w.report[0], w.report[1], w.report[2], w.report[5] = pos_sigma, unl_sigma, fi_sigma + fu_sigma, n_free
 
     fi_slope = c.fake / max(n_fake_items, 1)
     fu_slope = c.fake / max(n_fake_users, 1)
@@ -179,10 +217,24 @@ def discriminator_step(
 
     if team is None:
         gather_pairs(m, w, c, pos, n_pos, pos_slope, pos_offset)
-        gather_pairs(m, w, c, unl, n_unl, unl_slope, 0.0)
+        if grid is None:
+            gather_pairs(m, w, c, unl, n_unl, unl_slope, 0.0)
     else:
         _gather_alone(m, w, c, sees_users, pos, n_pos, pos_slope, pos_offset)
-        _gather_alone(m, w, c, sees_users, unl, n_unl, unl_slope, 0.0)
+        if grid is None:
+            _gather_alone(m, w, c, sees_users, unl, n_unl, unl_slope, 0.0)
+    if grid is not None:
+        if sees_users:
+            gather_grid(
+                w.user_slots, unl, grid.user_pulls, c.i_dim, grid.row_sigma, grid.row_free, w.user_grads,
+                w.user_bias_grads, w.user_counts, c, n_unl, unl_slope, n_free,
+            )  # fmt: skip
+        if sees_items:
+            gather_grid(
+                w.item_slots, unl, grid.item_pulls, c.u_dim, grid.column_sigma, grid.column_free, w.item_grads,
+                w.item_bias_grads, w.item_counts, c, n_columns, unl_slope, n_free,
+            )  # fmt: skip
+            forget_columns(grid, w.items, unl, n_columns)
     if item_side is not None and sees_users:
         gather_fake_items(w, c, item_side.fakes, fake_item, unl, n_fake_items, fi_slope)
     if user_side is not None and sees_items:
@@ -190,7 +242,7 @@ def discriminator_step(
     if team is not None:
         meet(team.board)  # from here on rows change
 
-    step_size = sparse_step_size(c, learning_rate, t)
+    step_size = sparse_step_size(c, learning_rate, step)
     is_gmf = c.scorer == GMF
     relation = w.ones if c.scorer == BILINEAR else m.relation
     if c.scorer == BILINEAR:
@@ -226,11 +278,11 @@ def discriminator_step(
     if sees_users:
         if c.scorer in (GMF, BILINEAR):
             n = u_dim if is_gmf else u_dim * i_dim
-            dense_adam(m.relation, w.relation_grad, n, c, learning_rate, t)
+            dense_adam(m.relation, w.relation_grad, n, c, learning_rate, step)
             w.relation_grad[:n] = _ZERO
         if c.train_bias:
             gradient = pos_slope * pos_sigma + pos_offset * n_pos + unl_slope * unl_sigma
             gradient += fi_slope * fi_sigma + fu_slope * fu_sigma
-            rate = learning_rate / (1.0 - power(c.beta1, t))
-            scalar_adam(m.bias, pos, gradient, c, rate, 1.0 / math.sqrt(1.0 - power(c.beta2, t)))
+            rate = learning_rate / (1.0 - power(c.beta1, step))
+            scalar_adam(m.bias, pos, gradient, c, rate, 1.0 / math.sqrt(1.0 - power(c.beta2, step)))
     return loss

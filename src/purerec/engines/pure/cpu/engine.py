@@ -7,11 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from purerec.engines.pure.cpu import epochs as epochs
+from purerec.engines.pure.cpu import epochs
 from purerec.engines.pure.cpu.choice import Choice
 from purerec.engines.pure.cpu.constraints import RECOLOUR
 from purerec.engines.pure.cpu.discriminator import discriminator_step
-from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch, generators_step
+from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch, generators_step, stats_of
+from purerec.engines.pure.cpu.grid import Grid, new_grid
 from purerec.engines.pure.cpu.kernels import Side, Work
 from purerec.engines.pure.cpu.memory import (
     COUNTERS,
@@ -42,7 +43,6 @@ from purerec.sampling.unlabeled import UnlabeledSampler, without_full_users
 from purerec.training.history import mean_norms
 from purerec.types import F64, U64, State
 
-_UNLABELED = {"per_user": epochs.PER_USER, "global": epochs.GLOBAL, "popularity": epochs.POPULARITY}
 _MORE_STREAMS = np.uint64(0x5DEECE66D5DEECE6)
 _WORTH_TWO = 1 << 17
 """Numbers in the embeddings of a batch from which on a second thread pays: 2,048 pairs of 64."""
@@ -90,6 +90,7 @@ class CpuEngine:
         self._pairs = np.empty(tables.indices.size, np.uint64)
         self._keys = stream_keys(seed)
         self._counters = dict.fromkeys(COUNTERS, 0)
+        self._grid: Grid | None = None
         self._asked = None
         if stratum is not None:
             self._asked = stratum.asked
@@ -118,8 +119,13 @@ class CpuEngine:
         if s.unlabeled_per_epoch < 1:
             raise ConfigError("unlabeled_per_epoch is 0; give the number of unlabeled pairs of an epoch")
         n_batches = -(-self._pairs.size // s.batch_size)
-        n_unl = -(-s.unlabeled_per_epoch // n_batches)
-        memory.make_room(min(s.batch_size, self._pairs.size), n_unl, n_unl if use_fakes else 0)
+        n_pos, n_unl, n_columns = min(s.batch_size, self._pairs.size), -(-s.unlabeled_per_epoch // n_batches), 0
+        n_numbers = (n_pos + n_unl) * padded(max(s.dim, s.dim_i))
+        if s.unlabeled == "shared":
+            n_columns = s.shared_items(self._pairs.size, self._sampler.tables.n_items)
+            n_unl = max(n_pos, n_columns)
+            self._make_grid(n_pos, n_columns)
+        memory.make_room(n_pos, n_unl, n_unl if use_fakes else 0)
         self._look_at_real()
 
         def epoch(work: Work, choice: Choice | None, team: Team | None, sums: F64) -> None:
@@ -133,10 +139,12 @@ class CpuEngine:
                 memory.sides.get("user"),
                 choice,
                 team,
+                self._grid,
                 self._asked,
-                _UNLABELED[s.unlabeled],
+                epochs.DRAWS[s.unlabeled],
                 s.batch_size,
                 s.unlabeled_per_epoch,
+                n_columns,
                 float(s.fake_ratio) if use_fakes else 0.0,
                 float(learning_rate),
                 self._counters["steps"],
@@ -145,7 +153,6 @@ class CpuEngine:
             )
 
         sums, others = np.zeros(epochs.N_SUMS), np.zeros(epochs.N_SUMS)
-        n_numbers = (min(s.batch_size, self._pairs.size) + n_unl) * padded(max(s.dim, s.dim_i))
         if self._can_share and self._use_two(n_numbers >= _WORTH_TWO):
             first, second = two_teams()
             more = memory.for_second_thread()
@@ -180,7 +187,7 @@ class CpuEngine:
                 self._rules,
                 item_side,
                 user_side,
-                _UNLABELED[s.unlabeled],
+                epochs.DRAWS[s.unlabeled],
                 s.batch_size,
                 steps,
                 float(learning_rate),
@@ -241,8 +248,11 @@ class CpuEngine:
             memory.sides.get("item"),
             memory.sides.get("user"),
             None,
+            None,
+            self._sampler.tables,
             n_pos,
             n_unl,
+            0,
             n_items,
             n_users,
             float(learning_rate),
@@ -299,6 +309,11 @@ class CpuEngine:
 
     # --- What a call looks at
 
+    def _make_grid(self, n_rows: int, n_columns: int) -> None:
+        if self._grid is None:
+            n_items, widths = self._sampler.tables.n_items, self._memory.widths
+            self._grid = new_grid(n_rows, n_columns, n_items, widths["user"], widths["item"])
+
     def _look_at_real(self) -> None:
         """Mean, covariance and mean norm of the real embeddings, weighted by number of positives."""
         if self.settings.constraint == "none":
@@ -332,17 +347,3 @@ class CpuEngine:
 def stream_keys(seed: int) -> U64:
     """(4,) a key for each of the streams of randomness of a fit."""
     return np.array([key64(seed, f"cpu {name}") for name in STREAMS])
-
-
-def stats_of(sums: F64) -> EpochStats:
-    def mean(total: int, count: int) -> float:
-        return float(sums[total] / sums[count]) if sums[count] else float("nan")
-
-    return EpochStats(
-        loss=mean(epochs.LOSS, epochs.N_STEPS) + mean(epochs.PENALTY, epochs.N_STEPS),
-        d_positive=mean(epochs.D_POSITIVE, epochs.N_POSITIVE),
-        d_unlabeled=mean(epochs.D_UNLABELED, epochs.N_UNLABELED),
-        d_fake=mean(epochs.D_FAKE, epochs.N_FAKES),
-        fake_norm=mean(epochs.NORM, epochs.N_FAKES),
-        samples=int(sums[epochs.N_POSITIVE] + sums[epochs.N_UNLABELED] + sums[epochs.N_FAKES]),
-    )

@@ -7,8 +7,10 @@ import numpy as np
 from purerec.engines.pure.cpu.choice import Choice, choose_unlabeled
 from purerec.engines.pure.cpu.discriminator import discriminator_step
 from purerec.engines.pure.cpu.generators import fill_noise, generator_step
+from purerec.engines.pure.cpu.grid import Grid, draw_columns, shuffle_items
 from purerec.engines.pure.cpu.kernels import Model, Rules, Side, Work, aligned
 from purerec.engines.pure.cpu.team import Team, meet
+from purerec.engines.pure.spec import EpochStats
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.sampling.draws import (
@@ -22,12 +24,29 @@ from purerec.sampling.draws import (
 )
 from purerec.types import F64, I32, U64
 
-PER_USER, GLOBAL, POPULARITY = 0, 1, 2
+PER_USER, GLOBAL, POPULARITY, SHARED = 0, 1, 2, 3
+DRAWS = {"per_user": PER_USER, "global": GLOBAL, "popularity": POPULARITY, "shared": SHARED}
 LOSS, PENALTY, D_POSITIVE, D_UNLABELED, D_FAKE, NORM, N_STEPS, N_POSITIVE, N_UNLABELED, N_FAKES = range(10)
 """Places in the array of an epoch's sums."""
 N_SUMS = 10
 SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE, CANDIDATES, CHOICE, ASKED = range(7)
 """Places in the array of an epoch's keys."""
+
+
+def stats_of(sums: F64) -> EpochStats:
+    """Means; NaN where there was nothing."""
+
+    def mean(total: int, count: int) -> float:
+        return float(sums[total] / sums[count]) if sums[count] else float("nan")
+
+    return EpochStats(
+        loss=mean(LOSS, N_STEPS) + mean(PENALTY, N_STEPS),
+        d_positive=mean(D_POSITIVE, N_POSITIVE),
+        d_unlabeled=mean(D_UNLABELED, N_UNLABELED),
+        d_fake=mean(D_FAKE, N_FAKES),
+        fake_norm=mean(NORM, N_FAKES),
+        samples=int(sums[N_POSITIVE] + sums[N_UNLABELED] + sums[N_FAKES]),
+    )
 
 
 @kernel(inner=True)
@@ -60,10 +79,12 @@ def discriminator_epoch(
     user_side: Side | None,
     choice: Choice | None,
     team: Team | None,
+    grid: Grid | None,
     asked: I32 | None,
     how: Scalar,
     batch_size: Scalar,
     n_unlabeled: Scalar,
+    n_columns: Scalar,
     fake_ratio: Scalar,
     learning_rate: Scalar,
     n_steps_before: Scalar,
@@ -74,12 +95,15 @@ def discriminator_epoch(
 
     With a team, two threads make this call, each with `sums` of its own, and no user may have touched every item.
     `asked` are users for whom unlabeled pairs are drawn, at random; None: those of the batch's positives in turn.
+    With a grid, a batch has as many users as positives, once each, and `n_columns` items for all of them.
     """
     sees_users = sees_items = True
     if team is not None:
         sees_users, sees_items = team.number == 0, team.number == 1
     if sees_users:
         shuffle_pairs(t, keys[SHUFFLE], pairs)
+    if grid is not None and sees_items:
+        shuffle_items(grid.order, keys[DRAW])
     if team is not None:
         meet(team.board)
     n_batches = (pairs.size + batch_size - 1) // batch_size
@@ -94,6 +118,8 @@ def discriminator_epoch(
         unl = aligned(n_pos)
         drawn = b * n_unlabeled // n_batches
         n_unl = (b + 1) * n_unlabeled // n_batches - drawn
+        if grid is not None:
+            drawn, n_unl = first, n_pos
         start, end = np.int64(0), n_unl  # of the unlabeled pairs that this thread draws
         if team is not None:
             start, end = (start, n_unl // 2) if sees_users else (n_unl // 2, n_unl)
@@ -106,8 +132,12 @@ def discriminator_epoch(
                 for k in range(max(start - again, np.int64(0)), min(n_pos, end - again)):
                     w.users[unl + again + k] = np.int32(pairs[first + k] >> USER_SHIFT)
         users, items = w.users[unl + start :], w.items[unl + start :]
-        counter = np.uint64(drawn + start)
-        n_drawn = _draw_unlabeled(t, how, users, items, end - start, keys[DRAW], counter)
+        counter, n_drawn = np.uint64(drawn + start), n_unl
+        if grid is not None:
+            if sees_items:
+                draw_columns(grid, w.items, unl, b * n_columns, n_columns)
+        else:
+            n_drawn = _draw_unlabeled(t, how, users, items, end - start, keys[DRAW], counter)
         if choice is not None:
             if team is not None:
                 meet(team.board)  # the other's part of the last step
@@ -118,6 +148,8 @@ def discriminator_epoch(
             n_unl = n_drawn
 
         n_fakes = np.int64(np.rint(fake_ratio * n_unl))
+        if grid is not None:
+            n_fakes = np.int64(np.rint(fake_ratio * min(n_unl, n_columns)))
         n_fake_items = n_fake_users = np.int64(0)
         if item_side is not None:
             n_fake_items = n_fakes
@@ -128,8 +160,8 @@ def discriminator_epoch(
             if sees_items:
                 user_counter = fill_noise(user_side, n_fakes, keys[USER_NOISE], user_counter)
         sums[LOSS] += discriminator_step(
-            m, w, c, item_side, user_side, team, n_pos, n_unl, n_fake_items, n_fake_users, learning_rate,
-            n_steps_before + b + 1,
+            m, w, c, item_side, user_side, team, grid, t, n_pos, n_unl, n_columns, n_fake_items, n_fake_users,
+            learning_rate, n_steps_before + b + 1,
         )  # fmt: skip
         sums[PENALTY] += w.report[4]
         sums[D_POSITIVE] += w.report[0]
@@ -138,7 +170,7 @@ def discriminator_epoch(
         sums[NORM] += w.report[3]
         sums[N_STEPS] += 1
         sums[N_POSITIVE] += n_pos
-        sums[N_UNLABELED] += n_unl
+        sums[N_UNLABELED] += np.int64(w.report[5])
         sums[N_FAKES] += n_fake_items + n_fake_users
 
 

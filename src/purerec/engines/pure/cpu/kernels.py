@@ -146,7 +146,8 @@ class Work(NamedTuple):
     ones: F32
     row: F32
     report: F64
-    """(5,): of the last step, sums of D over positives, unlabeled and fakes, of the norms of fakes; the penalty."""
+    """(6,): of the last step, sums of D over positives, unlabeled and fakes, of the norms of fakes; the penalty; the
+    number of unlabeled pairs."""
 
 
 @kernel(inner=True)

@@ -267,7 +267,7 @@ class Memory:
             relation_grad=zeros(u * i if is_bilinear else u),
             ones=np.ones(widest, np.float32),
             row=zeros(widest),
-            report=np.zeros(5),
+            report=np.zeros(6),
         )
 
     def _new_choice(self) -> Choice | None:

@@ -31,7 +31,9 @@ class BatchMaker:
         self.settings, self.seed = settings, seed
         self.draws = 0
         """Unlabeled pairs drawn so far"""
-        self._pos_user, self._pos_item = positives.users, positives.indices
+        self._positives, self._pos_user, self._pos_item = positives, positives.users, positives.indices
+        self._numbers = self._pos_user.astype(np.int64) * n_items + self._pos_item
+        """The positives as numbers, ascending"""
 
     def epoch(self, rng: np.random.Generator, phi: Phi, *, use_fakes: bool) -> Iterator[Batch]:
         """Lines 5 to 8: all positives in random order, each batch with its share of unlabeled and fakes."""
@@ -43,9 +45,13 @@ class BatchMaker:
             user, item = self._pos_user[chosen], self._pos_item[chosen]
             # The difference of two floors: the shares differ by at most one and add up to the whole.
             upto = [(number + k) * s.unlabeled_per_epoch // len(starts) for k in (0, 1)]
-            unl_user, unl_item = self._unlabeled(np.resize(user, upto[1] - upto[0]))
-            unl_item = self._choose(unl_user, unl_item, phi, rng)
-            n_fakes = round(s.fake_ratio * unl_user.size) if use_fakes else 0
+            if s.unlabeled == "shared":
+                unl_user, unl_item, n_crossed = self._shared(user, rng)
+            else:
+                unl_user, unl_item = self._unlabeled(np.resize(user, upto[1] - upto[0]))
+                unl_item = self._choose(unl_user, unl_item, phi, rng)
+                n_crossed = unl_user.size
+            n_fakes = round(s.fake_ratio * n_crossed) if use_fakes else 0
             yield Batch(user, item, unl_user, unl_item, *self._noise(n_fakes, rng))
 
     def for_generators(self, rng: np.random.Generator) -> Batch:
@@ -66,6 +72,20 @@ class BatchMaker:
         else:
             item = self.sampler.items_for(user, **stream)
         return user[item >= 0], item[item >= 0]
+
+    def _shared(self, user: I32, rng: np.random.Generator) -> tuple[I32, I32, int]:
+        """Each of these users with each of some items, observed pairs left out; and how many get fakes at most.
+
+        In the order of items, so that fakes are spread over the users.
+        """
+        n_items = self._positives.shape[1]
+        n = self.settings.shared_items(len(self._positives), n_items)
+        drawn = rng.permutation(n_items)[:n].astype(np.int32)
+        unl_user, unl_item = np.tile(user, n), np.repeat(drawn, user.size)
+        numbers = unl_user.astype(np.int64) * n_items + unl_item
+        place = np.minimum(np.searchsorted(self._numbers, numbers), self._numbers.size - 1)
+        free = self._numbers[place] != numbers
+        return unl_user[free], unl_item[free], min(user.size, n, int(free.sum()))
 
     def _choose(self, user: I32, item: I32, phi: Phi, rng: np.random.Generator) -> I32:
         """Dynamic negatives: each item may give way to one of `candidates` - 1 further draws for its user."""
