@@ -58,14 +58,13 @@ def small_logs() -> str:
 def shared_draws() -> str:
     """The metric of PURE and GMF with draws for each positive, and with draws that a batch shares, by log."""
     found = result("shared-draws")
-    forms = ("unlabeled per_user", "defaults", "unlabeled shared", "unlabeled shared, dim 32")
+    forms = ("unlabeled per_user", "unlabeled shared, dim 32", "defaults")
     columns = [(model, form) for model in ("pure", "gmf") for form in forms] + [("ials", "defaults")]
     rows = []
     for log, size in found["logs"].items():
         about = f"{log} ({size['people']:,} x {size['items']:,}, {size['positives']:,})"
         rows.append([about, *(short(found["values"][model][log][form]) for model, form in columns)])
-    names = {"unlabeled per_user": "for each positive", "defaults": "default", "unlabeled shared": "shared"}
-    names["unlabeled shared, dim 32"] = "shared, d = 32"
+    names = dict(zip(forms, ("draws for each positive", "shared draws, d = 32", "default"), strict=True))
     head = [f"{model}, {names[form]}" if model != "ials" else model for model, form in columns]
     return markdown(["log (people x items, positives)", *head], rows)
 
