@@ -131,6 +131,24 @@ def sampling() -> str:
 
 
 @table
+def shared() -> str:
+    rows = []
+    for r in result("bench-shared"):
+        each, own, two = (r[f"{name}_million_per_s"] for name in ("each", "shared", "shared_two_threads"))
+        bound = r["products_million_per_s"]
+        rows.append(
+            [
+                f"{r['users']:,} x {r['items']:,}, d {r['dim']}",
+                number(each),
+                f"**{number(own)}** ({times(own / each)})",
+                times(two / own),
+                f"{number(bound)} ({times(own / bound)})",
+            ]
+        )
+    return markdown(["", "for each positive", "shared", "with two threads", "bare products"], rows)
+
+
+@table
 def evaluating() -> str:
     rows = []
     for r in result("bench-evaluating"):

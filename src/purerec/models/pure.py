@@ -59,7 +59,8 @@ class PUREConfig(HistoryConfig, PUGMFConfig):
     fake_weight: float = Field(default=0.001, ge=0, le=10)
     """Weight of the fakes relative to the sampled unlabeled pairs. The paper: 1."""
     fake_ratio: float = Field(default=0.05, gt=0, le=1)
-    """Fakes per sampled unlabeled pair. The paper: 1."""
+    """Fakes per sampled unlabeled pair; with shared draws, per positive or item of a batch, whichever are fewer. The
+    paper: 1."""
     generator_epochs: float = Field(default=0.1, ge=0, le=1000)
     """Passes of the generators per pass of the discriminator, each over as many unlabeled pairs as there are
     positives (n_p), however many the discriminator draws. The paper: 10, over n_u pairs, which at its C = 1 and its

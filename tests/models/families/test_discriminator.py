@@ -102,7 +102,11 @@ def test_both_engines_learn_the_same_from_shared_draws() -> None:
         assert np.mean(before) > 0.95, engine
 
 
-def test_shared_draws_need_a_common_prior() -> None:
+def test_what_shared_draws_do_not_go_with_is_refused() -> None:
     with pytest.raises(ConfigError, match="unlabeled='per_user'"):
         pr.PUGMF(prior="per_user", unlabeled="shared")
+    with pytest.raises(ConfigError, match="negatives='dns' chooses for each positive; use unlabeled='per_user'"):
+        pr.GMF(negatives="dns", unlabeled="shared")
+    with pytest.raises(ConfigError, match="'auto', 'per_user', 'global', 'popularity' or 'shared'"):
+        pr.GMF(unlabeled="shaerd")
     assert replace(pr.PUGMF()._settings(log(30, 500, 5)), unlabeled="shared").shared_items(150, 500) == 8

@@ -120,7 +120,7 @@ class GameSettings:
         if not 0.0 <= self.fake_ratio <= 1.0:
             raise ConfigError(f"fake_ratio must lie in [0, 1], not {self.fake_ratio}")
         if self.unlabeled == "shared" and (self.risk == "softmax" or self.negatives != "uniform"):
-            raise ConfigError("shared draws can be neither compared user by user (softmax) nor chosen (dns, drns)")
+            raise ConfigError("shared draws are neither compared user by user (softmax) nor chosen (dns, drns)")
         if not min(self.epsilon, self.temperature) > 0.0:
             raise ConfigError(f"epsilon and temperature must be positive, not {self.epsilon} and {self.temperature}")
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from purerec.data.interactions import Csr, Interactions
 from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engine
-from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName, SharedEngine, Unlabeled
+from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName, SharedEngine
 from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
@@ -69,7 +69,7 @@ class DiscriminatorConfig(EpochConfig):
     """What share of all pairs is relevant. None: the share that is observed."""
     unlabeled_ratio: Annotated[float, Field(gt=0, le=10_000)] | None = None
     """Unlabeled pairs drawn per positive: C of the sampling bound. None: 8, or 256 if they are shared."""
-    unlabeled: Unlabeled | Literal["auto"] = "auto"
+    unlabeled: Literal["auto", "per_user", "global", "popularity", "shared"] = "auto"
     """Where they come from. per_user: unobserved items of the positive's user; global: all unobserved pairs alike;
     popularity: unobserved items of the positive's user, in proportion to their popularity; shared: a batch draws
     `unlabeled_ratio` items, which are compared with the users of all of its positives. auto: shared in catalogues of
@@ -106,6 +106,12 @@ class DiscriminatorConfig(EpochConfig):
         "batch_size": Ints(64, 1024),
         "prior": Floats(0.0005, 0.5, start=observed_share),
     }
+
+    @model_validator(mode="after")
+    def _draws_fit(self) -> Self:
+        if self.unlabeled == "shared" and self.negatives != "uniform":
+            raise ValueError(f"negatives='{self.negatives}' chooses for each positive; use unlabeled='per_user'")
+        return self
 
     usual_ratio: ClassVar[float] = 8.0
     """The default of `unlabeled_ratio` if draws are not shared"""
