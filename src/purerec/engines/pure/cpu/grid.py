@@ -17,7 +17,7 @@ from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, Model, Rules, Wo
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.matmul import WIDE, multiply, stride_of
-from purerec.jit.simd import LANES, load, sigmoid_softplus, splat, store, total, where_positive
+from purerec.jit.simd import LANES, absolute, exp_negative, load, log_positive, splat, store, total, where_positive
 from purerec.sampling.draws import Tables
 from purerec.types import F32, F64, I32
 
@@ -25,6 +25,7 @@ _HIDDEN = np.float32(-1e30)
 """Takes the place of a score that does not count; its D is `_NOTHING` or less"""
 _NOTHING = np.float32(1e-37)
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+_FACTORS = 32  # of at most 2 in a product, which stays far below what a float can hold
 _PANEL = 64  # users whose scores are made and used at once, while they are in the second-level cache
 
 
@@ -179,13 +180,21 @@ def _activate_row(
     if c.scorer == FM:
         shift += m.user_bias[user * 4]
     sigmas, losses = splat(_ZERO), splat(_ZERO)
-    for k in range(0, columns, LANES):
-        x = load(g.sigma, at + k) + shift
-        if c.scorer == FM:
-            x = x + load(g.item_bias, k)
-        s, p = sigmoid_softplus(x)
-        store(g.sigma, at + k, s)
-        sigmas, losses = sigmas + s, losses + p
+    for start in range(0, columns, _FACTORS * LANES):
+        # softplus(x) = max(x, 0) + log(1 + exp(-|x|)), with one logarithm for many x: that of the product
+        product = splat(_ONE)
+        for k in range(start, min(columns, start + _FACTORS * LANES), LANES):
+            x = load(g.sigma, at + k) + shift
+            if c.scorer == FM:
+                x = x + load(g.item_bias, k)
+            e = exp_negative(splat(_ZERO) - absolute(x))
+            inverse = _ONE / (e + _ONE)
+            s = where_positive(x, inverse, e * inverse)
+            store(g.sigma, at + k, s)
+            sigmas = sigmas + s
+            losses = losses + where_positive(x, x, splat(_ZERO))
+            product = product * (e + _ONE)
+        losses = losses + log_positive(product)
     g.row_sigma[r], g.row_plus[r], g.row_free[r] = total(sigmas), np.float64(total(losses)), n_free
 
 
