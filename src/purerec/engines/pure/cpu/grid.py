@@ -156,16 +156,14 @@ def score_rows(
             g.scoring, panel * i_row, i_row, 1, g.turned, c_row, g.sigma, panel * c_row, c_row, n, i_dim, columns
         )
         for r in range(panel, panel + n):
-            _activate_row(t, m, w, c, g, np.int64(w.users[first + r]), r, n_columns)
+            _activate_row(t, m, c, g, np.int64(w.users[first + r]), r, n_columns)
         multiply(
             g.sigma, panel * c_row, c_row, 1, g.items, i_row, g.user_pulls, panel * i_row, i_row, n, n_columns, i_dim
         )
 
 
 @kernel(inner=True)
-def _activate_row(
-    t: Tables, m: Model, w: Work, c: Rules, g: Grid, user: Scalar, r: Scalar, n_columns: Scalar
-) -> None:
+def _activate_row(t: Tables, m: Model, c: Rules, g: Grid, user: Scalar, r: Scalar, n_columns: Scalar) -> None:
     columns = whole_blocks(n_columns)
     at = r * stride_of(columns)
     for k in range(n_columns, columns):
