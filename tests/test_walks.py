@@ -21,11 +21,11 @@ def found():
 
 
 def test_fit_leads_through_a_bounded_number_of_files(found):
-    usual, free = found["fit"], found["fit, users='free'"]
+    usual, free = found["fit"], found["fit, users='free', dim=5"]
     assert len(usual.steps) <= 15, usual.steps
-    assert len(usual.files) <= 39, usual.files
+    assert len(usual.files) <= 40, usual.files
     assert len(free.steps) <= 10, free.steps
-    assert len(free.files) <= 27, free.files
+    assert len(free.files) <= 28, free.files
 
 
 def test_a_list_leads_through_a_bounded_number_of_files(found):

@@ -74,7 +74,7 @@ def walks() -> dict[str, Walk]:
     history = [str(item) for item in log.items.ids.head(3).to_list()]
     return {
         "fit": walk(lambda: pr.PURE(**few).fit(log)),
-        "fit, users='free'": walk(lambda: pr.PURE(**few, users="free").fit(log)),
+        "fit, users='free', dim=5": walk(lambda: pr.PURE(**few, users="free", dim=5).fit(log)),
         "recommend_for(history)": walk(lambda: model.recommend_for(history)),
     }
 

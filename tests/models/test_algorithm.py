@@ -11,7 +11,7 @@ from conftest import ROOT, need
 from purerec.data.interactions import Csr
 from purerec.engines.pure.spec import EpochStats
 from purerec.models.contract.data_defaults import chance_level, shrinking
-from purerec.models.families.discriminator import DiscriminatorGame
+from purerec.models.families.game import DiscriminatorGame
 from purerec.paper.theory import unlabeled_needed
 
 N_USERS, N_ITEMS, PER_USER = 40, 30, 12

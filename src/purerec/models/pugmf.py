@@ -130,6 +130,9 @@ class PUGMF(DiscriminatorModel):
         ratio = config.draws_per_positive(positives.shape[1])
         return replace(settings, unlabeled_per_epoch=self._unlabeled_per_epoch(n, ratio, settings))
 
+    def _chooses_width(self) -> bool:
+        return super()._chooses_width() and self.config.stratified
+
     def _unlabeled_per_epoch(self, n: int, ratio: float, settings: GameSettings) -> int:
         """C per positive; without the stratum, as many as the bound of the paper asks for."""
         if self.config.prior == PER_USER:  # the same for each batch, so that every positive of a full one has a draw

@@ -35,9 +35,8 @@ from purerec.engines.pure.spec import GameSettings
 from purerec.errors import ConfigError
 from purerec.models.contract.fitted_on import Stopwatch, check_data
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
-from purerec.models.families.discriminator import DiscriminatorGame
-from purerec.models.families.history import HeldOutGame
-from purerec.models.families.with_history import HistoryConfig, WithHistory
+from purerec.models.families.game import DiscriminatorGame
+from purerec.models.families.history import HistoryConfig, WithHistory
 from purerec.models.pugmf import PUGMF, PUGMFConfig
 from purerec.storage import Layout, Part
 from purerec.training.history import Measures
@@ -174,8 +173,12 @@ class PURE(WithHistory, PUGMF):
 
     # ------------------------------------------------------------------ the game
 
-    def _can_hold_out(self) -> bool:
-        return 0 < self.config.pretrain_epochs < self.config.epochs
+    def choosing_epoch(self) -> int:
+        return self.config.pretrain_epochs
+
+    def _chooses_width(self) -> bool:
+        """Not with fakes by relu, which cannot be turned with the embeddings."""
+        return super()._chooses_width() and self.config.output == "linear"
 
     def _pretrain_epochs(self, game: DiscriminatorGame) -> int:
         return 0 if game.is_pretrained else min(self.config.pretrain_epochs, self.config.epochs)
@@ -220,8 +223,6 @@ class PURE(WithHistory, PUGMF):
         """One round of Algorithm 1; before that, pre-training epochs without generators."""
         if number < self._pretrain_epochs(game):
             return super().train_epoch(game, number) | {"phase": "pre-training"}
-        if isinstance(game, HeldOutGame) and game.chosen is None:
-            game.have_all(self._choose_form(game))
         config = self.config
         stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=True)
         record: Measures = {

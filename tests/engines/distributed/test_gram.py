@@ -38,11 +38,11 @@ def test_the_history_of_pure_is_that_of_one_process_whoever_counts(monkeypatch):
         follow_products(group, told)
 
     monkeypatch.setattr(helping, "follow_products", follow)
-    (alone,) = model._fit_history(positives, [10.0])
+    (alone,) = model._fit_history(positives, [10.0], 50)
 
     def fitted(group):
         with sharing_with(group):
-            return model._fit_history(positives, [10.0])
+            return model._fit_history(positives, [10.0], 50)
 
     (shared,) = with_group(3, fitted)
     assert sorted(helped) == [1, 2]

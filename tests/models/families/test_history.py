@@ -12,16 +12,8 @@ from purerec.data import memory
 from purerec.data.interactions import Csr
 from purerec.engines.closed_form import fit_item_weights, mean_diagonal
 from purerec.errors import DataError
-from purerec.models.families import history as families_history
-from purerec.models.families.history import (
-    USUAL_WEIGHT,
-    WEIGHTS,
-    HeldOutGame,
-    best_form,
-    hold_out,
-    scaled,
-    usual_weight,
-)
+from purerec.models.families.held_out import USUAL_WEIGHT, hold_out
+from purerec.models.families.history import scaled, usual_weight
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
 from purerec.training.run import Run
@@ -169,70 +161,24 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_weight_is_chosen(wo
     np.testing.assert_array_equal(own_scores(resumed), own_scores(model))
 
 
-# ---------------------------------------------------------------------- the choice of the weight
-
-
-def test_what_is_held_out(monkeypatch):
-    monkeypatch.setattr(families_history, "_FEWEST_PEOPLE", 50)
-    world = pr.make_world(users=400, items=80, prior=0.2, interactions=6000, seed=1).observed
-    kept, asked = hold_out(world.positives, named_rng(3, "history"))
-    assert kept.overlap(asked) == 0
-    assert len(kept) + len(asked) == len(world.positives)
-    people = np.flatnonzero(asked.counts)
-    assert (world.positives.counts[people] >= 5).all()
-    assert len(people) == round(0.2 * np.count_nonzero(world.positives.counts >= 5))
-    wanted = np.maximum(1, np.round(0.1 * world.positives.counts[people]))
-    assert asked.counts[people].tolist() == wanted.tolist()
-    again, _ = hold_out(world.positives, named_rng(3, "history"))
-    other, _ = hold_out(world.positives, named_rng(4, "history"))
-    np.testing.assert_array_equal(kept.indices, again.indices)
-    assert not np.array_equal(kept.indices, other.indices)
+# ---------------------------------------------------------------------- its weight
 
 
 def test_too_few_people_to_choose_by():
     few = pr.make_world(users=60, items=40, prior=0.4, interactions=700, seed=0).observed
-    assert hold_out(few.positives, named_rng(0, "history")) is None
+    assert hold_out(few.positives, named_rng(0, "held out")) is None
     assert pr.PURE(**QUICK).fit(few, seed=0)._history_weight == usual_weight(few.positives) == 0.8
 
 
 @pytest.mark.parametrize(
-    ("people", "each", "weight"), [(500, 10, 0.1), (499, 20, 0.8), (1000, 4, 0.8), (600, 2, 0.8)]
+    ("people", "each", "weight"), [(500, 10, 0.1), (497, 20, 0.8), (1000, 4, 0.1), (600, 3, 0.8), (1000, 2, 0.8)]
 )
 def test_the_weight_where_none_is_chosen_is_larger_on_small_logs(people, each, weight):
     """Few people, few pairs, or nobody with pairs to spare."""
     users = np.repeat(np.arange(people), each)
     positives = Csr.of(users, np.arange(people * each) % 50, (people, 50))
     assert usual_weight(positives) == weight
-    assert (hold_out(positives, named_rng(0, "history")) is None) == (weight == 0.8)
-
-
-def test_the_weight_goes_to_the_part_that_ranks_better(monkeypatch):
-    """Items in pairs that are liked together, and people who differ in nothing else."""
-    monkeypatch.setattr(families_history, "_FEWEST_PEOPLE", 50)
-    rng = np.random.default_rng(0)
-    users, items = 400, 120
-    first = np.array([rng.choice(items // 2, 8, replace=False) for _ in range(users)])
-    liked = np.sort(np.concatenate([2 * first, 2 * first + 1], axis=1), axis=1)
-    positives = Csr.of(np.repeat(np.arange(users), 16), liked.ravel(), (users, items))
-    kept, asked = hold_out(positives, named_rng(0, "history"))
-    history = fit_item_weights(kept, [20.0], memory_mb=100)[0]
-    noise = rng.normal(size=(users + items, 6)).astype(np.float32)
-    random = Factors(noise[:users], noise[users:])
-    strong = fit_item_weights(kept, [1e5], memory_mb=100)[0]
-    assert best_form({10.0: history}, random, kept, asked).weight == max(WEIGHTS)
-    assert best_form({2.5: history, 10.0: strong}, random, kept, asked).regularization == 2.5
-    assert best_form({2.5: history, 10.0: history}, random, kept, asked).regularization == 10.0  # the usual one
-    # Embeddings that know the pairs, and weights that know nothing.
-    knowing = np.repeat(np.eye(items // 2, dtype=np.float32), 2, axis=0)
-    people = np.zeros((users, items // 2), dtype=np.float32)
-    np.put_along_axis(people, first, 1, axis=1)
-    shuffled = Csr.of(positives.users, rng.permutation(items)[kept_items(positives, rng)], (users, items))
-    useless = fit_item_weights(shuffled, [1.0], memory_mb=100)[0]
-    assert best_form({10.0: useless}, Factors(people, knowing), kept, asked).weight <= USUAL_WEIGHT
-
-
-def kept_items(positives, rng):
-    return rng.permutation(positives.indices)
+    assert (hold_out(positives, named_rng(0, "held out")) is None) == (weight == 0.8)
 
 
 def test_scaled_weights_of_a_person_who_differs_in_nothing():
@@ -241,21 +187,6 @@ def test_scaled_weights_of_a_person_who_differs_in_nothing():
     history = fit_item_weights(empty, [1.0], memory_mb=100)[0]
     flat = Factors(np.zeros((3, 2), np.float32), np.ones((4, 2), np.float32))
     assert np.isfinite(scaled(history, flat, empty, 0.5).row(0)).all()
-
-
-def test_the_held_out_pairs_come_back_for_the_game(world, monkeypatch):
-    seen = []
-    real = HeldOutGame.have_all
-
-    def watched(self, weight):
-        before = len(self.positives)
-        real(self, weight)
-        seen.append((before, len(self.positives)))
-
-    monkeypatch.setattr(HeldOutGame, "have_all", watched)
-    pr.PURE(**QUICK).fit(world, seed=0)
-    kept, _ = hold_out(world.positives, named_rng(0, "history"))
-    assert seen == [(len(kept), len(world.positives))]
 
 
 def test_the_weight_is_only_chosen_where_there_is_pre_training(world):

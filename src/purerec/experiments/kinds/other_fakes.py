@@ -25,7 +25,7 @@ from purerec.engines.pure.torch.engine import TorchEngine
 from purerec.engines.pure.torch.modules import Pairs, RealSide
 from purerec.engines.pure.torch.stats import Step
 from purerec.engines.source import MemorySource
-from purerec.models.families.discriminator import DiscriminatorGame
+from purerec.models.families.game import DiscriminatorGame
 from purerec.models.pure import PURE
 from purerec.types import F32
 

@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from purerec.data.interactions import Csr, Interactions
-from purerec.engines.pure.registry import EngineChoice, chosen_engine, new_engine
-from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName, SharedEngine
-from purerec.engines.source import MemorySource
+from purerec.engines.pure.registry import EngineChoice, chosen_engine
+from purerec.engines.pure.spec import GameSettings, Params, ScorerName
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
 from purerec.models.contract.data_defaults import chance_penalty, observed_share, usual_dim
 from purerec.models.contract.foldin import Folding
-from purerec.models.contract.iterative import EpochConfig, EpochModel, RateSchedule, scheduled
+from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.families.folding import folding_of
-from purerec.models.families.scorers import SCORER_PARTS, dot_product, module_scores, scores
+from purerec.models.families.game import DiscriminatorGame, HeldOutGame
+from purerec.models.families.held_out import Form, hold_out
+from purerec.models.families.scorers import SCORER_PARTS, dot_product, module_scores, narrowed, scores
 from purerec.ranking.scorers import Factors
+from purerec.rng import named_rng
 from purerec.sampling.dynamic import Negatives
-from purerec.storage import Digests, Layout, Part, check_layout
+from purerec.storage import Layout, Part, check_layout
 from purerec.storage.structure import check_finite
 from purerec.training.history import Measures
+from purerec.training.run import Run
 from purerec.types import F32, I32, I64, State
 
 
@@ -43,25 +44,20 @@ def usual_width(n_users: int) -> int:
     return max(16, usual_dim(n_users))
 
 
-def usual_shared_width(positives: Csr) -> int:
-    """The same with shared draws, whose larger number supports more."""
-    people = np.count_nonzero(positives.counts)
-    return 64 if len(positives) >= _MANY_EACH * people else 32
-
-
 _LARGE = 10_000
 """In catalogues of more items than this, a few draws for each positive miss what matters, and batches share draws"""
-_SHARED_ITEMS, _FEWEST_SHARED = 256.0, 64
-_MANY_EACH = 8
-"""Positives of a person from which on, with shared draws, 64 dimensions are better than 32"""
+_SHARED_ITEMS, _FEWEST_SHARED, _SHARED_WIDTH = 256.0, 64, 64
+_BEFORE_CHOICE = 0.75
+"""Share of the epochs before the width is chosen"""
 
 
 class DiscriminatorConfig(EpochConfig):
     """Settings of a discriminator."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Width of the embeddings. None: 16, or 32 for more than 2,000 users; if draws are shared, 64 where people have 8
-    positives or more on average, else 32. The paper: 5, 8 and 16 for its three data sets."""
+    """Width of the embeddings. None: trained with 16, or 32 for more than 2,000 users, or 64 if draws are shared;
+    then narrowed to what ranks pairs best that were held out of the first epochs (scorers mf and fm; not with fewer
+    than about 500 people or 2,000 positives). The paper: 5, 8 and 16 for its three data sets."""
     scorer: ScorerName = "fm"
     """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
     mlp: a network on both embeddings (engine torch). The paper: gmf, whose r free embeddings absorb."""
@@ -126,9 +122,9 @@ class DiscriminatorConfig(EpochConfig):
         return n_items > _LARGE and can_share and is_fast and not has_few
 
     def width(self, positives: Csr) -> int:
-        """The width of the embeddings for this log."""
+        """The width of the embeddings during training on this log."""
         n_users, n_items = positives.shape
-        usual = usual_shared_width(positives) if self.shares_draws(n_items) else usual_width(n_users)
+        usual = _SHARED_WIDTH if self.shares_draws(n_items) else usual_width(n_users)
         return usual if self.dim is None else self.dim
 
     def draws_per_positive(self, n_items: int) -> float:
@@ -141,6 +137,8 @@ class DiscriminatorModel(EpochModel):
     """Base of GMF, PUGMF and PURE."""
 
     config: DiscriminatorConfig
+    _width: int | None = None
+    """The chosen width; None: that of training"""
 
     def __init__(self, config: Config | None = None, *, scorer_module: Any = None, **settings: Any) -> None:
         """`scorer_module`: a torch module from (n, d) and (n, d) embeddings to (n,) logits, in place of `scorer`."""
@@ -152,7 +150,20 @@ class DiscriminatorModel(EpochModel):
 
     def _fitting(self, train: Interactions, seed: int, start: Params | None = None) -> DiscriminatorGame:
         """`start`: initial parameters in place of random ones."""
-        return DiscriminatorGame(self, train.positives, self._settings(train.positives), seed, start)
+        positives = train.positives
+        settings = self._settings(positives)
+        if start is None and self._chooses() and 0 < self.choosing_epoch() < self.config.epochs:
+            parts = hold_out(positives, named_rng(seed, "held out"))
+            if parts is not None:
+                return HeldOutGame(self, positives, settings, seed, *parts)
+        return DiscriminatorGame(self, positives, settings, seed, start)
+
+    def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        self._width = None
+        super()._train(fitting, log, valid, seed, run)
+
+    def _adopt(self, params: State, positives: Csr) -> None:
+        super()._adopt(params if self._width is None else narrowed(params, self._width), positives)
 
     def _settings(self, positives: Csr) -> GameSettings:
         """The game of this config on this log, with data-dependent settings resolved."""
@@ -199,6 +210,30 @@ class DiscriminatorModel(EpochModel):
         """The rate of an epoch under the schedule."""
         return scheduled(self.config.schedule, self.config.learning_rate, number, self.config.epochs)
 
+    # ------------------------------------------------------------------ what held-out pairs choose
+
+    def choosing_epoch(self) -> int:
+        """The first epoch with all pairs; before it, the form is chosen."""
+        return round(_BEFORE_CHOICE * self.config.epochs)
+
+    def _chooses(self) -> bool:
+        """Whether anything is chosen."""
+        return self._chooses_width()
+
+    def _chooses_width(self) -> bool:
+        """Only with a plain product of embeddings, which has as good an approximation in fewer dimensions."""
+        return self.config.dim is None and self.config.scorer in ("mf", "fm") and self.scorer_module is None
+
+    def choose_form(self, game: HeldOutGame) -> Form:
+        """The form that ranks the pairs best that the parameters have not seen."""
+        embeddings = dot_product(self.config.scorer, game.parameters())
+        assert embeddings is not None, "only products choose"
+        return game.held_out().best(embeddings, {}, narrow=self._chooses_width())
+
+    def use_form(self, form: Form) -> None:
+        """From now on."""
+        self._width = form.width
+
     # ------------------------------------------------------------------ storing
 
     def _layout(self) -> Layout:
@@ -238,52 +273,3 @@ class DiscriminatorModel(EpochModel):
 
     def _has_own_scorer(self) -> bool:
         return any(name.startswith("scorer.") for name in self._params) or self.scorer_module is not None
-
-
-class DiscriminatorGame:
-    """The discriminator (and generators) of one fit, as `training` expects them."""
-
-    def __init__(
-        self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, start: Params | None
-    ) -> None:
-        self.model, self.positives, self.settings, self.seed = model, positives, settings, seed
-        self.is_pretrained = start is not None
-        self.engine = self.new_engine(start, seed)
-
-    def new_engine(self, params: Params | None, seed: int) -> Engine:
-        return new_engine(
-            self.model.config.engine,
-            MemorySource(self.positives),
-            self.settings,
-            seed=seed,
-            params=params,
-            scorer_module=self.model.scorer_module,
-        )
-
-    def epoch(self, number: int) -> Measures:
-        record = self.model.train_epoch(self, number)
-        return record | {"learning_rate": self.model.learning_rate(number), **self.engine.norms()}
-
-    def parameters(self) -> Params:
-        """The parameters so far, including the buffers of a custom scorer (running means, say)."""
-        params = self.engine.parameters()
-        if self.model.scorer_module is not None:
-            params |= {n: a for n, a in self.engine.state().items() if n.endswith("/buffer")}  # type: ignore[misc]  # float32 all
-        return params
-
-    def is_shared(self) -> bool:
-        return isinstance(self.engine, SharedEngine)
-
-    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
-        assert isinstance(self.engine, SharedEngine)
-        return self.engine.write_parts(folder, generation)
-
-    def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
-        assert isinstance(self.engine, SharedEngine)
-        self.engine.restore_parts(rest, folder, parts)
-
-    def state(self) -> State:
-        return self.engine.state()
-
-    def restore(self, state: State, number: int) -> None:
-        self.engine.restore(state)

@@ -2,219 +2,243 @@
 
     score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
 
-S is scaled so that the spread of its part over the items is `weight` times that of phi. The best weight varies widely
-between logs, from a twentieth where embeddings do well to more than one where they do not, and so does the best L2 of
-S. Both are therefore chosen from the data: some pairs are held out of the first epochs, and the form that ranks them
-best is used. The last epochs train on all pairs.
+How much it counts beside phi, and the L2 of S, are chosen on held-out pairs; see `held_out`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
-from purerec.data.interactions import Csr
-from purerec.engines.closed_form import ItemWeights
-from purerec.engines.pure.spec import GameSettings
-from purerec.evaluation.metrics import parse
-from purerec.models.families.discriminator import DiscriminatorGame, DiscriminatorModel
-from purerec.ranking.mixtures import ranks_of_mixtures
+from purerec.data.interactions import Csr, Interactions
+from purerec.engines.closed_form import ItemWeights, Weighting, check_memory, fit_item_weights, mean_diagonal
+from purerec.engines.closed_form.dense import products
+from purerec.engines.distributed.gram import lead_products
+from purerec.engines.distributed.group import current
+from purerec.errors import StoreError
+from purerec.models.contract.iterative import Fitting
+from purerec.models.contract.search_space import Floats, SearchSpace
+from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
+from purerec.models.families.game import HeldOutGame
+from purerec.models.families.held_out import (
+    REGULARIZATIONS,
+    USUAL_REGULARIZATION,
+    USUAL_WEIGHT,
+    WEIGHTS,
+    Form,
+    balance,
+    can_hold_out,
+)
+from purerec.models.families.scorers import dot_product
 from purerec.ranking.scorers import Factors
-from purerec.storage import Digests
+from purerec.storage import Layout, Part, check_layout
+from purerec.training.run import Run
 from purerec.types import F32, I64, State
 
-WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
-REGULARIZATIONS = (2.5, 10.0)
-USUAL_WEIGHT, USUAL_REGULARIZATION = 0.1, 10.0
-"""Of forms that are equally good, the closest to this one is chosen"""
+_MOST_ITEMS = 8_000
+"""Up to this many items, all have weights between them; the cost grows with the cube of their number."""
+_NEIGHBORS, _TO_CHOOSE = 200, 100
+"""Items that an item has weights from in larger ones, and how many suffice while the form is chosen, at less cost"""
+_LARGEST_WEIGHT = 1000
 _WEIGHT_WITH_FEW_PEOPLE = 0.8
 """Where there are too few people to choose by: they are also too few for good embeddings"""
-_METRIC = parse("NDCG@100")
-"""Not limited to the first places: the more pairs count, the less the choice depends on chance."""
-_PEOPLE = 0.2
-"""Share of people who have pairs held out"""
-_MOST_PAIRS = 0.02
-"""Most pairs held out, as a share of all: the fit hardly misses them. Beyond that, fewer people are asked"""
-_MOST_PEOPLE = 3_000
-_FEWEST_PEOPLE = 100
-"""Fewer choose worse than a fixed weight does"""
-_FEWEST_OWN = 3
-_HELD_OUT = 0.1
-_PANEL_SCORES = 1 << 22
-"""Scores of one part held in memory at once while the form is chosen: 16 MB"""
-_FORM = "history_form"
-_NOT_CHOSEN = -1.0
-"""Marks 'not chosen yet' in a state, whose arrays must be the same before and after the choice"""
-_SAMPLE = 256
-"""People whose scores are used to measure the spread of each part"""
+_HISTORY = "history."
+"""Prefix of the history's arrays in a folder"""
 
 
 def usual_weight(positives: Csr) -> float:
     """The weight where none is chosen."""
-    able = _able(positives)
-    held_each = _held_each(positives.counts[able]).mean() if len(able) else 1.0
-    people = min(_PEOPLE * len(able), _MOST_PAIRS * len(positives) / held_each)
-    return USUAL_WEIGHT if people >= _FEWEST_PEOPLE else _WEIGHT_WITH_FEW_PEOPLE
-
-
-def hold_out(positives: Csr, rng: np.random.Generator) -> tuple[Csr, Csr] | None:
-    """Split off a tenth of some people's positives; returns the rest and the tenth, None if too few have enough."""
-    able = _able(positives)
-    n = min(round(_PEOPLE * len(able)), _MOST_PEOPLE)
-    people = rng.permutation(able)[:n]
-    taken = np.cumsum(_held_each(positives.counts[people]))
-    people = np.sort(people[taken <= _MOST_PAIRS * len(positives)])
-    if len(people) < _FEWEST_PEOPLE:
-        return None
-    is_asked = np.zeros(positives.shape[0], dtype=bool)
-    is_asked[people] = True
-    own = np.flatnonzero(is_asked[positives.users])
-    order = own[np.lexsort((rng.random(len(own)), positives.users[own]))]
-    sizes = positives.counts[people]
-    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    is_held = place < np.repeat(_held_each(sizes), sizes)
-    held = np.zeros(len(positives), dtype=bool)
-    held[order[is_held]] = True
-    kept, asked = (
-        Csr.of(positives.users[which], positives.indices[which], positives.shape) for which in (~held, held)
-    )
-    return kept, asked
-
-
-def _able(positives: Csr) -> I64:
-    """People with positives to spare."""
-    return np.flatnonzero(positives.counts >= _FEWEST_OWN)
-
-
-def _held_each(sizes: I64) -> I64:
-    """How many pairs are held out of people with this many."""
-    return np.maximum(1, np.round(_HELD_OUT * sizes)).astype(np.int64)
+    return USUAL_WEIGHT if can_hold_out(positives) else _WEIGHT_WITH_FEW_PEOPLE
 
 
 def scaled(history: ItemWeights, embeddings: Factors, positives: Csr, weight: float) -> ItemWeights:
     """The weights, scaled so that the spread of the history's part is `weight` times that of the embeddings' part."""
-    return history.scaled(weight * _balance(history, embeddings, positives))
+    return history.scaled(weight * balance(history, embeddings, positives))
 
 
-def _balance(history: ItemWeights, embeddings: Factors, positives: Csr) -> float:
-    """The factor that gives the history's part the same spread as the embeddings' part."""
-    active = np.flatnonzero(positives.counts)
-    some = active[np.linspace(0, len(active) - 1, min(len(active), _SAMPLE)).astype(np.int64)]
-    spread = float(_scores(embeddings, some).std(axis=1).mean())
-    now = float(history.scores(positives, some).std(axis=1).mean())
-    return spread / now if now > 0 else 1.0
+class HistoryConfig(DiscriminatorConfig):
+    """Settings of the history's part."""
 
+    users: Literal["free", "both"] = "both"
+    """What describes a person. free: an embedding of their own, as in the paper; both: also their items."""
+    history_weight: Annotated[float, Field(ge=0, le=_LARGEST_WEIGHT)] | None = None
+    """Spread of the history's part of the scores over the items, relative to that of the embeddings' part. None:
+    chosen on pairs held out of the pre-training epochs, or 0.8 where there are too few to choose by: fewer
+    than about 500 people or 2,000 positives."""
+    history_regularization: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    """L2 on the item-to-item weights, relative to the mean of the diagonal that it is added to. None: 2.5 or 10,
+    chosen like the weight."""
+    item_power: float = Field(default=0.2, ge=0, le=1)
+    """In the item-to-item weights, an item with n positives counts n^-item_power."""
+    neighbors: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Items that an item may have weights from. None: all in catalogues of up to 8,000 items, else 200."""
 
-class Chosen(NamedTuple):
-    """What is chosen by the held-out pairs."""
-
-    weight: float
-    regularization: float
-
-
-def best_form(histories: Mapping[float, ItemWeights], embeddings: Factors, kept: Csr, asked: Csr) -> Chosen:
-    """The form that ranks the held-out pairs best, or an equally good one that is closer to the usual form.
-
-    `histories`: item weights by their regularization. Equally good: the mean over people is within one standard error
-    (of the paired difference) of the best.
-    """
-    places = {regularization: np.empty((len(WEIGHTS), len(asked)), dtype=np.int32) for regularization in histories}
-    balance = {key: _balance(history, embeddings, kept) for key, history in histories.items()}
-    people = np.flatnonzero(asked.counts)
-    step = max(1, _PANEL_SCORES // asked.shape[1])
-    for at in range(0, len(people), step):
-        some = people[at : at + step]
-        vectors = _scores(embeddings, some)
-        seen, wanted = _of(kept, some), _of(asked, some)
-        vectors[seen.users, seen.indices] = -np.inf
-        part = slice(asked.indptr[some[0]], asked.indptr[some[-1] + 1])
-        for key, history in histories.items():
-            weights = [weight * balance[key] for weight in WEIGHTS]
-            places[key][:, part] = ranks_of_mixtures(vectors, history.scores(kept, some), weights, wanted)
-    starts = np.append(asked.indptr[people], len(asked))
-    found = {
-        Chosen(weight, key): _METRIC.of_ranks(ranks, starts)
-        for key in histories
-        for weight, ranks in zip(WEIGHTS, places[key], strict=True)
+    search_space: ClassVar[SearchSpace] = {
+        "history_regularization": Floats(1, 100, start=lambda positives: USUAL_REGULARIZATION)
     }
-    best = max(found, key=lambda form: float(found[form].mean()))
-
-    def is_as_good(form: Chosen) -> bool:
-        behind = found[best] - found[form]
-        return float(behind.mean()) <= float(behind.std()) / math.sqrt(len(behind))
-
-    def distance(form: Chosen) -> tuple[float, float]:
-        apart = math.log((form.weight + 0.01) / (USUAL_WEIGHT + 0.01))
-        return abs(math.log(form.regularization / USUAL_REGULARIZATION)), abs(apart)
-
-    return min(filter(is_as_good, found), key=distance)
 
 
-class HeldOutGame(DiscriminatorGame):
-    """A game whose first epochs leave some pairs out."""
+class WithHistory(DiscriminatorModel):
+    """A discriminator with a history's part: a mixin that precedes the class with the risk."""
 
-    def __init__(
-        self,
-        model: DiscriminatorModel,
-        positives: Csr,
-        settings: GameSettings,
-        seed: int,
-        parts: tuple[Csr, Csr],
-        tell: Callable[[Chosen], None],
-    ) -> None:
-        """`tell` is called with the form of the history once it is chosen or read from a checkpoint."""
-        kept, self.held_out = parts
-        self._all, self._tell = positives, tell
-        self.chosen: Chosen | None = None
-        super().__init__(model, kept, settings, seed, None)
+    config: HistoryConfig
+    _closed: ItemWeights | None = None
+    """The weights as fitted; only during a fit"""
+    _history: ItemWeights | None = None
+    """The same, scaled"""
+    _history_weight: float | None = None
+    _history_regularization: float = USUAL_REGULARIZATION
 
-    def have_all(self, chosen: Chosen) -> None:
-        """Train on all pairs from now on, with this form of the history."""
-        state = self.engine.state()
-        self._begin_again(chosen)
-        self.engine.restore(state)
+    def _has_history(self) -> bool:
+        """Only with a dot product: with a network, the two parts cannot be weighed against each other."""
+        return self.config.users == "both" and self.config.scorer != "mlp" and self.scorer_module is None
 
-    def _begin_again(self, chosen: Chosen) -> None:
-        """Switch to an engine for all pairs, at its random start."""
-        self.positives, self.chosen = self._all, chosen
-        self._tell(chosen)
-        self.engine = self.new_engine(None, self.seed)
+    def _chooses(self) -> bool:
+        return super()._chooses() or self._chooses_weight()
 
-    def state(self) -> State:
-        return super().state() | self._form()
+    def _chooses_weight(self) -> bool:
+        return self._has_history() and self.config.history_weight is None
 
-    def _form(self) -> State:
-        return {_FORM: np.array(self.chosen or (_NOT_CHOSEN, _NOT_CHOSEN))}
+    def use_form(self, form: Form) -> None:
+        super().use_form(form)
+        if self._chooses_weight():
+            self._history_weight = form.weight
+            if form.regularization != self._history_regularization:
+                self._history_regularization = form.regularization
+                self._closed = None
 
-    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
-        rest, parts = super().write_parts(folder, generation)
-        return rest | self._form(), parts
+    def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+        self._closed = self._history = self._history_weight = None
+        if self._has_history():
+            given, config = self.config.history_weight, self.config
+            self._history_weight = usual_weight(log.positives) if given is None else given
+            self._history_regularization = config.history_regularization or USUAL_REGULARIZATION
+            self._check_memory(log.positives)
+        super()._train(fitting, log, valid, seed, run)
+        self._closed = None
 
-    def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
-        chosen = Chosen(*map(float, rest[_FORM]))
-        if chosen.weight != _NOT_CHOSEN and self.chosen is None:
-            self._begin_again(chosen)
-        super().restore_parts({name: array for name, array in rest.items() if name != _FORM}, folder, parts, number)
+    def _check_memory(self, positives: Csr) -> None:
+        """Before the epochs, after which the weights would be refused as well."""
+        config = self.config
+        chooses = config.history_weight is None and config.history_regularization is None
+        weight = Weighting.of(positives, 0.0, config.item_power)
+        neighbors = self._neighbors(positives.shape[1])
+        n = len(REGULARIZATIONS) if chooses else 1
+        check_memory(positives, weight, n, neighbors=neighbors, memory_mb=math.inf, name=self.name)
 
-    def restore(self, state: State, number: int) -> None:
-        super().restore({name: array for name, array in state.items() if name != _FORM}, number)
-        chosen = Chosen(*map(float, state[_FORM]))
-        if chosen.weight != _NOT_CHOSEN and self.chosen is None:
-            self.have_all(chosen)
+    def _fit_history(self, positives: Csr, regularizations: Sequence[float], neighbors: int) -> list[ItemWeights]:
+        config, group = self.config, current()
+        size = mean_diagonal(positives, 0.0, config.item_power)
+        return fit_item_weights(
+            positives,
+            [regularization * size for regularization in regularizations],
+            item_power=config.item_power,
+            neighbors=neighbors,
+            memory_mb=math.inf,
+            name=self.name,
+            multiply=products if group is None else partial(lead_products, group),
+        )
+
+    def _neighbors(self, n_items: int) -> int:
+        usual = n_items if n_items <= _MOST_ITEMS else _NEIGHBORS
+        return self.config.neighbors or usual
+
+    def resolved(self, positives: Csr) -> dict[str, int | float]:
+        found = super().resolved(positives)
+        if self._history_weight is not None:
+            own = {
+                "history_weight": self._history_weight,
+                "history_regularization": self._history_regularization,
+                "neighbors": self._neighbors(positives.shape[1]),
+            }
+            found |= {name: value for name, value in own.items() if getattr(self.config, name) is None}
+        return found
+
+    def choose_form(self, game: HeldOutGame) -> Form:
+        """On the pairs that neither the embeddings nor these item weights have seen."""
+        if not self._has_history():
+            return super().choose_form(game)
+        embeddings = dot_product(self.config.scorer, game.parameters())
+        assert embeddings is not None, "only dot products have a history"
+        config, asked = self.config, [self._history_regularization]
+        weights: Sequence[float] = WEIGHTS
+        if config.history_weight is not None:
+            weights = (config.history_weight,)
+        elif config.history_regularization is None:
+            asked = list(REGULARIZATIONS)
+        n_items = game.positives.shape[1]
+        neighbors = self._neighbors(n_items)
+        if neighbors < n_items:
+            neighbors = min(neighbors, _TO_CHOOSE)
+        histories = dict(zip(asked, self._fit_history(game.positives, asked, neighbors), strict=True))
+        return game.held_out().best(embeddings, histories, weights, narrow=self._chooses_width())
+
+    def _adopt(self, params: State, positives: Csr) -> None:
+        """Scales the history's part to the current spread of the embeddings' part."""
+        super()._adopt(params, positives)
+        if self._history_weight is None:
+            return
+        if self._closed is None:  # only when needed: the choice made during training changes it
+            neighbors = self._neighbors(positives.shape[1])
+            (self._closed,) = self._fit_history(positives, [self._history_regularization], neighbors)
+        embeddings = self._embeddings()
+        assert embeddings is not None, "only dot products have a history"
+        self._history = scaled(self._closed, embeddings, positives, self._history_weight)
+
+    def _vector_part(self) -> Factors | None:
+        return self._embeddings()
+
+    def _history_part(self) -> ItemWeights | None:
+        return self._history
+
+    def factors(self) -> Factors | None:
+        return self._embeddings() if self._history is None else None
+
+    def _score(self, user_idx: I64) -> F32:
+        scores = super()._score(user_idx)
+        if self._history is not None:
+            scores += self._history.scores(self.seen, user_idx)
+        return scores
+
+    def _item_weights(self, item_idx: int) -> F32 | None:
+        return None if self._history is None else self._history.row(item_idx)
+
+    def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
+        of_history = {name: array for name, array in state.items() if name.startswith(_HISTORY)}
+        super()._check_state({name: array for name, array in state.items() if name not in of_history}, sizes)
+        if of_history:
+            own = {name.removeprefix(_HISTORY): array for name, array in of_history.items()}
+            check_layout(own, _layout_of_history(ItemWeights.kind_of(own)), sizes)
+            if not self._has_history() or any(name.startswith("scorer.") for name in state):
+                raise StoreError("there are weights of a history, which a model with these settings does not have")
+            if not 0 <= own["weight"][0] <= _LARGEST_WEIGHT:
+                raise StoreError(f"the weight of the history is {own['weight'][0]:g}")
+
+    def _state(self) -> State:
+        if self._history is None:
+            return super()._state()
+        history = self._history.state() | {"weight": np.array([self._history_weight], dtype=np.float32)}
+        return super()._state() | {f"{_HISTORY}{name}": array for name, array in history.items()}
+
+    def _set_state(self, state: State) -> None:
+        own = {n.removeprefix(_HISTORY): a for n, a in state.items() if n.startswith(_HISTORY)}
+        super()._set_state({n: a for n, a in state.items() if not n.startswith(_HISTORY)})
+        self._history = self._history_weight = None
+        if own:
+            self._history = ItemWeights.from_state(own, len(self.items))
+            self._history_weight = float(own["weight"][0])
+
+    def _layout(self) -> Layout:
+        if self._history is None:
+            return super()._layout()
+        own = _layout_of_history(type(self._history))
+        return {**super()._layout(), **{f"{_HISTORY}{name}": part for name, part in own.items()}}
 
 
-def _of(pairs: Csr, user_idx: I64) -> Csr:
-    """The pairs of these users, renumbered 0, 1, ..."""
-    sizes = pairs.counts[user_idx]
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    at = np.arange(indptr[-1]) + np.repeat(pairs.indptr[user_idx] - indptr[:-1], sizes)
-    return Csr(indptr, pairs.indices[at], (len(user_idx), pairs.shape[1]))
-
-
-def _scores(embeddings: Factors, user_idx: I64) -> F32:
-    scores: F32 = embeddings.users[user_idx] @ embeddings.items.T
-    return scores if embeddings.item_bias is None else scores + embeddings.item_bias
+def _layout_of_history(kind: type[ItemWeights]) -> Layout:
+    return {**kind.layout, "weight": Part((1,))}

@@ -11,7 +11,7 @@ from purerec.engines.pure.spec import Params, ScorerName
 from purerec.errors import ConfigError
 from purerec.ranking.scorers import Factors
 from purerec.storage import Part
-from purerec.types import F32, I64
+from purerec.types import F32, F64, I64
 
 SCORER_PARTS: dict[str, dict[str, Part]] = {
     "mf": {},
@@ -66,6 +66,68 @@ def _mlp_scores(params: Params, user_idx: I64) -> F32:
         hidden = np.maximum(from_items + first[:, :width] @ params["user"][user], 0)
         hidden = np.maximum(hidden @ second.T + params["mlp.2.bias"], 0)
         found[row] = hidden @ last[0] + params["bias"]
+    return found
+
+
+class Narrowing:
+    """Embeddings in fewer dimensions: those of their product that matter most, by its singular values.
+
+    U A and V B, with A and B (dim, width), approximate U V' best of all embeddings of this width. They keep the ratio
+    of their lengths, on which the L2 of a person who is folded in depends.
+    """
+
+    def __init__(self, users: F32, items: F32) -> None:
+        self._users, self._items = users, items
+        of_users, of_items = (_triangle(rows) for rows in (users, items))
+        left, self._values, right = np.linalg.svd(of_users @ of_items.T)
+        self.rank = int(np.count_nonzero(self._values > 1e-6 * self._values[0]))
+        """Dimensions that are not empty"""
+        scale = np.sqrt(np.linalg.norm(users) / max(float(np.linalg.norm(items)), 1e-12))
+        roots = np.sqrt(self._values[: self.rank])
+        self._to_users = of_items.T @ right[: self.rank].T / roots * scale
+        self._to_items = of_users.T @ left[:, : self.rank] / roots / scale
+
+    def factors(self, width: int, item_bias: F32 | None = None) -> Factors:
+        """Both sides in their first `width` dimensions."""
+        users, items = (
+            (rows @ to[:, :width].astype(np.float32))
+            for rows, to in ((self._users, self._to_users), (self._items, self._to_items))
+        )
+        return Factors(users, items, item_bias)
+
+    def generator(self, side: str, weights: Params, width: int) -> Params:
+        """The same generator of fakes of this side, with inputs and outputs of this width."""
+        to = (self._to_users if side == "user" else self._to_items)[:, :width]
+        noise, condition = weights["w1"][:, : len(to)].astype(np.float64), weights["w1"][:, len(to) :]
+        left, values, _ = np.linalg.svd(noise, full_matrices=False)
+        first = np.zeros((len(noise), width))  # noise of nearly the same covariance after the first layer
+        n = min(width, len(values))
+        first[:, :n] = left[:, :n] * values[:n]
+        found = {
+            "w1": np.column_stack([first, condition @ to]) if condition.size else first,
+            "b1": weights["b1"],
+            "w2": to.T @ weights["w2"],
+            "b2": to.T @ weights["b2"],
+        }
+        return {name: np.ascontiguousarray(array, dtype=np.float32) for name, array in found.items()}
+
+
+def _triangle(rows: F32) -> F64:
+    """R of rows = Q R, with orthogonal Q."""
+    found: F64 = np.asarray(np.linalg.qr(rows.astype(np.float64), mode="r"))
+    return found
+
+
+def narrowed(params: Params, width: int) -> Params:
+    """The parameters of the scorers mf and fm, and of generators, in fewer dimensions."""
+    narrowing = Narrowing(params["user"], params["item"])
+    parts = narrowing.factors(width)
+    found = dict(params) | {"user": parts.users, "item": parts.items}
+    for side in ("user", "item"):
+        prefix = f"{side}_gen."
+        weights = {name.removeprefix(prefix): array for name, array in params.items() if name.startswith(prefix)}
+        if weights:
+            found |= {f"{prefix}{name}": array for name, array in narrowing.generator(side, weights, width).items()}
     return found
 
 

@@ -1,0 +1,155 @@
+"""One fit of a discriminator: its model, its engine and the pairs it is trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from purerec.data.interactions import Csr
+from purerec.engines.pure.registry import EngineChoice, new_engine
+from purerec.engines.pure.spec import Engine, GameSettings, Params, SharedEngine
+from purerec.engines.source import MemorySource
+from purerec.models.families.held_out import Form, HeldOutPairs
+from purerec.storage import Digests
+from purerec.training.history import Measures
+from purerec.types import State
+
+_FORM = "form"
+_NOT_CHOSEN = Form(-1, -1.0, -1.0)
+"""Marks 'not chosen yet' in a state, whose arrays must be the same before and after the choice"""
+
+
+class EngineConfig(Protocol):
+    @property
+    def engine(self) -> EngineChoice: ...
+
+
+class Learner(Protocol):
+    """What a game asks of its model."""
+
+    scorer_module: Any
+
+    @property
+    def config(self) -> EngineConfig: ...
+
+    def train_epoch(self, game: Any, number: int) -> Measures: ...
+
+    def learning_rate(self, number: int) -> float: ...
+
+    def choosing_epoch(self) -> int: ...
+
+    def choose_form(self, game: Any) -> Form: ...
+
+    def use_form(self, form: Form) -> None: ...
+
+
+class DiscriminatorGame:
+    """The discriminator (and generators) of one fit, as `training` expects them."""
+
+    def __init__(
+        self, model: Learner, positives: Csr, settings: GameSettings, seed: int, start: Params | None
+    ) -> None:
+        self.model, self.positives, self.settings, self.seed = model, positives, settings, seed
+        self.is_pretrained = start is not None
+        self.engine = self.new_engine(start, seed)
+
+    def new_engine(self, params: Params | None, seed: int) -> Engine:
+        return new_engine(
+            self.model.config.engine,
+            MemorySource(self.positives),
+            self.settings,
+            seed=seed,
+            params=params,
+            scorer_module=self.model.scorer_module,
+        )
+
+    def epoch(self, number: int) -> Measures:
+        record = self.model.train_epoch(self, number)
+        return record | {"learning_rate": self.model.learning_rate(number), **self.engine.norms()}
+
+    def parameters(self) -> Params:
+        """The parameters so far, including the buffers of a custom scorer (running means, say)."""
+        params = self.engine.parameters()
+        if self.model.scorer_module is not None:
+            params |= {n: a for n, a in self.engine.state().items() if n.endswith("/buffer")}  # type: ignore[misc]  # float32 all
+        return params
+
+    def is_shared(self) -> bool:
+        return isinstance(self.engine, SharedEngine)
+
+    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
+        assert isinstance(self.engine, SharedEngine)
+        return self.engine.write_parts(folder, generation)
+
+    def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
+        assert isinstance(self.engine, SharedEngine)
+        self.engine.restore_parts(rest, folder, parts)
+
+    def state(self) -> State:
+        return self.engine.state()
+
+    def restore(self, state: State, number: int) -> None:
+        self.engine.restore(state)
+
+
+class HeldOutGame(DiscriminatorGame):
+    """A game whose first epochs leave some pairs out, by which the form of the score is then chosen."""
+
+    def __init__(
+        self, model: Learner, positives: Csr, settings: GameSettings, seed: int, kept: Csr, held_out: Csr
+    ) -> None:
+        """`kept` and `held_out` together are the positives."""
+        self._all, self._held_out = positives, held_out
+        self.chosen: Form | None = None
+        super().__init__(model, kept, settings, seed, None)
+
+    def held_out(self) -> HeldOutPairs:
+        """By the pairs that were held out of the epochs so far."""
+        return HeldOutPairs(self.positives, self._held_out)
+
+    def epoch(self, number: int) -> Measures:
+        if self.chosen is None and number >= self.model.choosing_epoch():
+            self.have_all(self.model.choose_form(self))
+        return super().epoch(number)
+
+    def have_all(self, chosen: Form) -> None:
+        """Train on all pairs from now on, for this form of the score."""
+        state = self.engine.state()
+        self._begin_again(chosen)
+        self.engine.restore(state)
+
+    def _begin_again(self, chosen: Form) -> None:
+        """Switch to an engine for all pairs, at its random start."""
+        self.positives, self.chosen = self._all, chosen
+        self.model.use_form(chosen)
+        self.engine = self.new_engine(None, self.seed)
+
+    def state(self) -> State:
+        return super().state() | self._form()
+
+    def _form(self) -> State:
+        return {_FORM: np.array(self.chosen or _NOT_CHOSEN)}
+
+    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
+        rest, parts = super().write_parts(folder, generation)
+        return rest | self._form(), parts
+
+    def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
+        chosen = _form_in(rest)
+        if chosen is not None and self.chosen is None:
+            self._begin_again(chosen)
+        super().restore_parts({name: array for name, array in rest.items() if name != _FORM}, folder, parts, number)
+
+    def restore(self, state: State, number: int) -> None:
+        super().restore({name: array for name, array in state.items() if name != _FORM}, number)
+        chosen = _form_in(state)
+        if chosen is not None and self.chosen is None:
+            self.have_all(chosen)
+
+
+def _form_in(state: State) -> Form | None:
+    width, weight, regularization = map(float, state[_FORM])
+    found = Form(int(width), weight, regularization)
+    return None if found == _NOT_CHOSEN else found
