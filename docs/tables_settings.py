@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from tables import ROOT, markdown, result, short, table
@@ -18,8 +19,7 @@ def leave_one_out() -> str:
     }
     rows = []
     for log, size in found["logs"].items():
-        about = f"{log} ({size['people']:,} x {size['items']:,}, {size['positives']:,})"
-        rows.append([about, *(_percent(regret[model][log]) for model in models)])
+        rows.append([_about(log, size), *(_percent(regret[model][log]) for model in models)])
     chosen = {model: [c["regret"] for c in found["left_out"][model].values()] for model in models}
     for name, of in (("median", median), ("worst", max)):
         rows.append([f"**{name}**", *(_percent(of(regret[model].values())) for model in models)])
@@ -46,10 +46,8 @@ def small_logs() -> str:
     columns = [("pure", before), *((model, "defaults") for model in found["values"])]
     rows = []
     for log, size in found["logs"].items():
-        about = f"{log} ({size['people']:,} x {size['items']:,}, {size['positives']:,})"
         values = [found["values"][model][log][form] for model, form in columns]
-        best = max(values)
-        rows.append([about, *(f"**{short(v)}**" if v == best else short(v) for v in values)])
+        rows.append([_about(log, size), *_with_best(values)])
     names = [f"{model}, {form}" if form == before else model for model, form in columns]
     return markdown(["log (people x items, positives)", *names], rows)
 
@@ -62,11 +60,32 @@ def shared_draws() -> str:
     columns = [(model, form) for model in ("pure", "gmf") for form in forms] + [("ials", "defaults")]
     rows = []
     for log, size in found["logs"].items():
-        about = f"{log} ({size['people']:,} x {size['items']:,}, {size['positives']:,})"
-        rows.append([about, *(short(found["values"][model][log][form]) for model, form in columns)])
+        rows.append([_about(log, size), *(short(found["values"][model][log][form]) for model, form in columns)])
     names = dict(zip(forms, ("draws for each positive", "shared draws, d = 32", "default"), strict=True))
     head = [f"{model}, {names[form]}" if model != "ials" else model for model, form in columns]
     return markdown(["log (people x items, positives)", *head], rows)
+
+
+@table
+def chosen_width() -> str:
+    """The metric of PURE and GMF with the full width, and with the width that held-out pairs choose, by log."""
+    found = result("chosen-width")
+    columns = [(model, form) for model in ("pure", "gmf") for form in ("dim x1", "defaults")]
+    columns += [("ials", "defaults"), ("itemknn", "defaults")]
+    rows = []
+    for log, size in found["logs"].items():
+        values = [found["values"][model][log][form] for model, form in columns]
+        rows.append([_about(log, size), *_with_best(values), f"{values[1] / values[0] - 1:+.1%}"])
+    head = [f"{model}, full width" if form == "dim x1" else model for model, form in columns]
+    return markdown(["log (people x items, positives)", *head, "gain of pure"], rows)
+
+
+def _about(log: str, size: Mapping[str, int]) -> str:
+    return f"{log} ({size['people']:,} x {size['items']:,}, {size['positives']:,})"
+
+
+def _with_best(values: Sequence[float]) -> list[str]:
+    return [f"**{short(value)}**" if value == max(values) else short(value) for value in values]
 
 
 def _percent(share: float) -> str:

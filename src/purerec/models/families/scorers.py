@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
@@ -82,10 +83,11 @@ class Narrowing:
         left, self._values, right = np.linalg.svd(of_users @ of_items.T)
         self.rank = int(np.count_nonzero(self._values > 1e-6 * self._values[0]))
         """Dimensions that are not empty"""
-        scale = np.sqrt(np.linalg.norm(users) / max(float(np.linalg.norm(items)), 1e-12))
-        roots = np.sqrt(self._values[: self.rank])
-        self._to_users = of_items.T @ right[: self.rank].T / roots * scale
-        self._to_items = of_users.T @ left[:, : self.rank] / roots / scale
+        lengths = [max(float(np.linalg.norm(rows)), 1e-12) for rows in (users, items)]
+        scale, n = math.sqrt(lengths[0] / lengths[1]), max(1, self.rank)
+        roots = np.sqrt(np.maximum(self._values[:n], 1e-12))
+        self._to_users = of_items.T @ right[:n].T / roots * scale
+        self._to_items = of_users.T @ left[:, :n] / roots / scale
 
     def factors(self, width: int, item_bias: F32 | None = None) -> Factors:
         """Both sides in their first `width` dimensions."""
@@ -120,7 +122,10 @@ def _triangle(rows: F32) -> F64:
 
 def narrowed(params: Params, width: int) -> Params:
     """The parameters of the scorers mf and fm, and of generators, in fewer dimensions."""
+    if width >= params["user"].shape[1]:
+        return params
     narrowing = Narrowing(params["user"], params["item"])
+    width = min(width, max(1, narrowing.rank))
     parts = narrowing.factors(width)
     found = dict(params) | {"user": parts.users, "item": parts.items}
     for side in ("user", "item"):
