@@ -45,6 +45,14 @@ def test_some_into_a_file(command: Command, folder: Path, tmp_path: Path) -> Non
     assert {row["item"] for row in rows} == {"i01", "i03", "i04", "i05", "i06"}
 
 
+def test_a_user_who_is_named_twice_has_one_list(command: Command, folder: Path, tmp_path: Path) -> None:
+    done = command("recommend", folder, "--user", "u3", "--user", "u1", "--user", "u3", "-k", "2", "--json", "-")
+    assert [row["user"] for row in json.loads(done.out)] == ["u3", "u3", "u1", "u1"]
+    (tmp_path / "users.txt").write_text("u3\nu3\n")
+    done = command("recommend", folder, "--users", "users.txt", "-k", "2", "--out", "recs.jsonl")
+    assert "2 recommendations for 1 person" in done.out
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

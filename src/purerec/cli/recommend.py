@@ -125,7 +125,8 @@ def recommend(
         raise ConfigError("--on is for the lists of all users; add --all, or leave it out")
     if out is not None and on is None:
         check_target(out)
-    chosen = _lines(users) if users is not None else user
+    named = _lines(users) if users is not None else user
+    chosen = None if named is None else list(dict.fromkeys(named))  # a list for each, however often they are named
     options: dict[str, Any] = {
         "exclude_seen": not include_seen,
         "items": _ids(only),

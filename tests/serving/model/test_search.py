@@ -62,6 +62,10 @@ def test_without_titles():
     ids = Vocabulary(pl.Series(["b", "a", "ab"]), "item")
     search = ItemSearch(ids, None, np.zeros(3, dtype=np.float32))
     assert search.find("a", 5).idx.tolist() == [1, 2]
+    named = Vocabulary(pl.Series(["Café Noir", "noir", "Le café"]), "item")
+    search = ItemSearch(named, None, np.zeros(3, dtype=np.float32))
+    assert search.find("cafe", 5).idx.tolist() == [0, 2]
+    assert search.find("NOIR", 5).idx.tolist() == [1, 0]
 
 
 def test_users():

@@ -1,7 +1,8 @@
 """Search for items by the words of their title or the start of their id, and for people by the start of their id.
 
 Titles and queries are compared as words, ignoring case, accents and punctuation. Every word of the query must start a
-word of the title. No pattern from the caller is ever compiled: words are matched literally.
+word of the title. Where there are no titles, ids that are text take their place. No pattern from the caller is ever
+compiled: words are matched literally.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class ItemSearch:
 
     def __init__(self, items: Vocabulary, labels: pl.Series | None, popularity: F32) -> None:
         self._ids = items.ids.cast(pl.String)
-        self._titles = None if labels is None else plain_words(labels)
+        # Ids that are names are searched by their words, as titles are.
+        named = labels if labels is not None else items.ids if items.ids.dtype == pl.String else None
+        self._titles = None if named is None else plain_words(named)
         # The order without a query; a stable sort keeps the order of the vocabulary among ties.
         self._by_popularity = np.argsort(-popularity, kind="stable")
         self._standing = np.empty(len(popularity), dtype=np.int64)
