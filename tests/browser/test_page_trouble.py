@@ -63,6 +63,39 @@ def test_a_token(serve: Callable[..., Service], movies_folder: Path, open_page: 
     expect(field).to_be_visible()  # it was kept nowhere
 
 
+def test_a_late_refusal_of_an_old_token_does_not_count_against_a_new_one(
+    serve: Callable[..., Service], movies_folder: Path, open_page: OpenPage
+) -> None:
+    page = open_page(serve(movies_folder, token="open-sesame"), "#/likes?item=50")
+    field = page.get_by_label("Access token")
+    expect(field).to_be_focused()
+    held: dict[str, Route] = {}
+
+    def hold_the_old_list_and_the_new_model(route: Route) -> None:
+        path = route.request.url.rpartition("/")[2]
+        if (path, route.request.headers.get("authorization")) in {
+            ("recommend", "Bearer wrong"),
+            ("model", "Bearer open-sesame"),
+        }:
+            held[path] = route
+        else:
+            route.continue_()
+
+    page.route("**/v1/*", hold_the_old_list_and_the_new_model)
+    with page.expect_request("**/v1/recommend"):
+        page.keyboard.type("wrong")
+        page.keyboard.press("Enter")
+    expect(page.locator("#token-error")).to_have_text("The service did not take this token.")
+    with page.expect_request("**/v1/model"):
+        field.fill("open-sesame")
+        page.keyboard.press("Enter")
+    with page.expect_response("**/v1/recommend"):
+        held["recommend"].continue_()
+    held["model"].continue_()
+    expect(rows(page)).to_have_count(10)
+    expect(page.locator("#token-form")).to_be_hidden()
+
+
 def test_what_the_service_says_is_shown(movies: Service, open_page: OpenPage) -> None:
     page = open_page(movies)
     expect(rows(page)).to_have_count(10)

@@ -30,7 +30,12 @@ export async function ask(purpose, path, { query = {}, body = null } = {}) {
   running.set(purpose, control);
   const timer = setTimeout(() => control.abort(new Error("timeout")), TIMEOUT_MS);
   try {
-    const response = await send(path, query, body, control.signal);
+    let sent = token;
+    let response = await send(path, query, body, control.signal);
+    while (response.status === 401 && sent !== token) {
+      sent = token; // another was given meanwhile: this answer says nothing about that one
+      response = await send(path, query, body, control.signal);
+    }
     const answer = await read(response);
     if (running.get(purpose) !== control) throw new Superseded();
     if (response.ok && answer !== null) {
