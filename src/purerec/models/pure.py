@@ -47,7 +47,7 @@ class PUREConfig(HistoryConfig, PUGMFConfig):
     """Settings of PURE."""
 
     unlabeled_ratio: Annotated[float, Field(gt=0, le=10_000)] | None = None
-    """Unlabeled pairs drawn per positive: C of the sampling bound. None: 16, or 256 if they are shared. The paper:
+    """Unlabeled pairs drawn per positive: C of the sampling bound. None: 16, or 128 if they are shared. The paper:
     1."""
     epochs: int = Field(default=30, ge=0, le=100_000)
     """Passes over the positives."""
@@ -89,6 +89,7 @@ class PUREConfig(HistoryConfig, PUGMFConfig):
         "noise": Floats(0.01, 1),
     }
     usual_ratio: ClassVar[float] = 16.0
+    usual_shared: ClassVar[float] = 128.0
 
 
 _PAPER: dict[str, dict[str, Any]] = {

@@ -26,11 +26,11 @@ def log(n_users: int, n_items: int, each: int) -> Csr:
 @pytest.mark.parametrize("model", MODELS)
 def test_batches_share_draws_in_large_catalogues(model: type) -> None:
     small, large = (model()._settings(log(300, n, 10)) for n in (10_000, 10_001))
-    usual = 16 if model is pr.PURE else 8
+    usual, shared = (16, 128) if model is pr.PURE else (8, 256)
     assert (small.unlabeled, small.unlabeled_per_epoch, small.dim) == ("per_user", usual * 3000, 16)
-    assert (large.unlabeled, large.unlabeled_per_epoch, large.dim) == ("shared", 256 * 3000, 64)
-    assert large.shared_items(3000, 10_001) == 256
-    assert model().resolved(log(300, 10_001, 10))["unlabeled_ratio"] == 256
+    assert (large.unlabeled, large.unlabeled_per_epoch, large.dim) == ("shared", shared * 3000, 64)
+    assert large.shared_items(3000, 10_001) == shared
+    assert model().resolved(log(300, 10_001, 10))["unlabeled_ratio"] == shared
 
 
 def test_a_given_width_counts_with_shared_draws_too() -> None:

@@ -46,7 +46,7 @@ def usual_width(n_users: int) -> int:
 
 _LARGE = 10_000
 """In catalogues of more items than this, a few draws for each positive miss what matters, and batches share draws"""
-_SHARED_ITEMS, _FEWEST_SHARED, _SHARED_WIDTH = 256.0, 64, 64
+_FEWEST_SHARED, _SHARED_WIDTH = 64, 64
 _BEFORE_CHOICE = 0.75
 """Share of the epochs before the width is chosen"""
 
@@ -111,6 +111,8 @@ class DiscriminatorConfig(EpochConfig):
 
     usual_ratio: ClassVar[float] = 8.0
     """The default of `unlabeled_ratio` if draws are not shared"""
+    usual_shared: ClassVar[float] = 256.0
+    """Its default if they are"""
 
     def shares_draws(self, n_items: int) -> bool:
         """Whether batches share their draws in a catalogue of this size."""
@@ -129,7 +131,7 @@ class DiscriminatorConfig(EpochConfig):
 
     def draws_per_positive(self, n_items: int) -> float:
         """C, in a catalogue of this size."""
-        usual = _SHARED_ITEMS if self.shares_draws(n_items) else self.usual_ratio
+        usual = self.usual_shared if self.shares_draws(n_items) else self.usual_ratio
         return usual if self.unlabeled_ratio is None else self.unlabeled_ratio
 
 
