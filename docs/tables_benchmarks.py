@@ -149,6 +149,31 @@ def shared() -> str:
 
 
 @table
+def proposals() -> str:
+    found = result("bench-proposals")
+    names = list(found[0]["variance"])
+    rows = [
+        [f"{r['data']} ({r['items']:,} items), epoch {r['epochs']}", *(f"{r['variance'][n]:.2f}" for n in names)]
+        for r in found
+    ]
+    return markdown(["", *names], rows)
+
+
+@table
+def training_before() -> str:
+    rows = [
+        [
+            f"{r['users']:,} users, d {r['dim']}, batch {r['batch']}",
+            number(r["before"]),
+            number(r["now"]),
+            f"{r['ratio']:.2f}x",
+        ]
+        for r in result("bench-before")
+    ]
+    return markdown(["", "before", "now", "ratio"], rows)
+
+
+@table
 def evaluating() -> str:
     rows = []
     for r in result("bench-evaluating"):

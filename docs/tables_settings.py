@@ -67,6 +67,18 @@ def shared_draws() -> str:
 
 
 @table
+def draws_by_user() -> str:
+    """The metric of PU-GMF with draws for each positive, from all pairs alike, and shared ones, by log."""
+    found = result("draws-by-user")
+    forms = {"unlabeled per_user": "for each positive", "unlabeled global": "from all pairs", "defaults": "default"}
+    rows = []
+    for log, size in found["logs"].items():
+        values = found["values"]["pugmf"][log]
+        rows.append([_about(log, size), *_with_best([values[form] for form in forms])])
+    return markdown(["log (people x items, positives)", *forms.values()], rows)
+
+
+@table
 def chosen_width() -> str:
     """The metric of PURE and GMF with the full width, and with the width that held-out pairs choose, by log."""
     found = result("chosen-width")
