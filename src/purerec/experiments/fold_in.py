@@ -10,7 +10,8 @@ out. The negative rows of held-out people are in neither fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,18 @@ import numpy as np
 from purerec.data import catalog
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split
-from purerec.evaluation.protocols import Evaluation, evaluate
+from purerec.evaluation.choosing import default_metrics
+from purerec.evaluation.protocols import Evaluation
 from purerec.evaluation.significance import compare, pooled
+from purerec.experiments.cells.cell import Cell, CellStore
+from purerec.experiments.cells.work import Watch, finish, unwatched
+from purerec.experiments.plans import Plan
 from purerec.experiments.specs import FoldingSpec
+from purerec.models.contract.fitted_on import Stopwatch
 from purerec.models.contract.recommender import Recommender
-from purerec.models.registry import make_model
-from purerec.ranking.scorers import Factors
+from purerec.ranking.scorers import Factors, Scorer
 from purerec.rng import named_rng
+from purerec.training.run import Run
 from purerec.types import F32, I64
 
 _LEAST = 5
@@ -73,30 +79,43 @@ class Folded:
         return np.stack([self._model.score_history(self._given.row(int(user))) for user in user_idx])
 
 
-def folding_quality(spec: FoldingSpec, seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class FoldingIn:
+    """Fitted on others; the people of the test part are folded in from what the train part has of them."""
+
+    others: Interactions
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"name": "folded", "fitted on": self.others.fingerprint}
+
+    def scorer(self, model: Recommender, split: Split, seed: int, options: Run | None) -> tuple[Scorer, float]:
+        watch = Stopwatch()
+        model.fit(self.others, seed=seed, run=options)
+        people = np.flatnonzero(split.test.positives.counts)
+        return Folded(model, split.train.positives, people), watch.seconds
+
+
+def folding_quality(
+    spec: FoldingSpec, seeds: int, store: CellStore | None = None, watch: Watch = unwatched
+) -> dict[str, Any]:
     """Every data set and model of the experiment, both ways."""
-    metric, rows = spec.metric, []
+    cells: dict[tuple[str, str], dict[str, list[Cell]]] = {}
     for name in spec.data:
-        data = catalog.load(name).deduplicate()
-        found: dict[str, dict[str, list[Evaluation]]] = {}
+        data, metrics = catalog.load(name).deduplicate(), default_metrics(name)
         for seed in range(seeds):
-            others, both, parts = hold_out(data, spec.held_out, spec.given, named_rng(seed, "split"))
+            others, _, parts = hold_out(data, spec.held_out, spec.given, named_rng(seed, "split"))
             for model in spec.models:
-                ways = found.setdefault(model, {"trained": [], "folded": []})
-                ways["trained"].append(evaluate(make_model(model).fit(both, seed=seed), parts, seed=seed))
-                apart = make_model(model).fit(others, seed=seed)
-                users = np.flatnonzero(parts.test.positives.counts)
-                ways["folded"].append(evaluate(Folded(apart, both.positives, users), parts, seed=seed))
-            tell(
-                f"{name} seed {seed}: {metric} trained / folded: "
-                + ", ".join(
-                    f"{m} {w['trained'][-1].metrics[metric]:.4f} / {w['folded'][-1].metrics[metric]:.4f}"
-                    for m, w in found.items()
-                )
-            )
-        for model, ways in found.items():
-            rows.append({"data": name, "model": model, **_summary(ways, metric)})
-    return {"metric": metric, "held_out": spec.held_out, "given": spec.given, "rows": rows}
+                own = cells.setdefault((name, model), {"trained": [], "folded": []})
+                for way, how in (("trained", None), ("folded", FoldingIn(others))):
+                    plan = Plan(f"{model}, {way}", model)
+                    own[way].append(Cell(plan, parts, seed, "exact", 1, metrics, spec.metric, how))
+    found = finish([cell for ways in cells.values() for own in ways.values() for cell in own], store, watch)
+    rows = []
+    for (name, model), ways in cells.items():
+        runs = {way: [found[cell].evaluation for cell in own] for way, own in ways.items()}
+        rows.append({"data": name, "model": model, **_summary(runs, spec.metric)})
+    return {"metric": spec.metric, "held_out": spec.held_out, "given": spec.given, "rows": rows}
 
 
 def _summary(ways: Mapping[str, list[Evaluation]], metric: str) -> dict[str, Any]:

@@ -224,7 +224,7 @@ def _run(spec: AnyExperiment, tell: Tell, store: CellStore | None, watch: Watch)
         case RelevanceSpec():
             return true_and_estimated(spec, spec.seeds, tell)
         case FoldingSpec():
-            return folding_quality(spec, spec.seeds, tell)
+            return folding_quality(spec, spec.seeds, store, watch)
         case LeaveOneOutSpec():
             return leave_one_out(spec, spec.seeds, store, watch)
         case PriorSpec():
@@ -232,6 +232,6 @@ def _run(spec: AnyExperiment, tell: Tell, store: CellStore | None, watch: Watch)
         case SimilarSpec():
             return similar_quality(spec, spec.seeds, tell)
         case UpdatingSpec():
-            return updating_quality(spec, spec.seeds, tell)
+            return updating_quality(spec, spec.seeds, store, watch)
         case ComparisonSpec() | PanelsSpec():
             raise AssertionError("comparisons are made of panels")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,19 @@ from purerec.experiments.results import RunResult
 from purerec.models.contract.fitted_on import Stopwatch
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import model_class
+from purerec.ranking.scorers import Scorer
 from purerec.training.run import Run
+
+
+class Way(typing.Protocol):
+    """How a model comes to its scores, where that is more than a fit on the train part."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Everything that it depends on besides the split, the model and the seed, as JSON."""
+
+    def scorer(self, model: Recommender, split: Split, seed: int, options: Run | None) -> tuple[Scorer, float]:
+        """Fit the model; what is to be evaluated, and the seconds that count."""
 
 
 def run(
@@ -28,6 +41,7 @@ def run(
     protocol: Protocol = "exact",
     options: Run | None = None,
     evaluator: Evaluator = evaluate,
+    way: Way | None = None,
     **evaluation: Any,
 ) -> RunResult:
     """Fit a model on all of train with fixed settings, and evaluate it on the test part.
@@ -36,10 +50,15 @@ def run(
     """
     peak = Peak()
     watch = Stopwatch()
-    if not model.is_fitted:
-        model.fit(split.full_train, seed=seed, run=options)
-    fitted = watch.seconds
-    result = evaluator(model, split, protocol=protocol, seed=seed, **evaluation)
+    scorer: Scorer = model
+    if way is not None:
+        scorer, fitted = way.scorer(model, split, seed, options)
+    else:
+        if not model.is_fitted:
+            model.fit(split.full_train, seed=seed, run=options)
+        fitted = watch.seconds
+    ready = watch.seconds
+    result = evaluator(scorer, split, protocol=protocol, seed=seed, **evaluation)
     done = watch.seconds
     return RunResult(
         split.train.name,
@@ -50,7 +69,7 @@ def run(
         seed,
         result,
         fitted,
-        done - fitted,
+        done - ready,
         peak.mb,
         peak.mb - peak.before_mb,
         provenance(),

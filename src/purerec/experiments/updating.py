@@ -11,12 +11,9 @@ People and items that first occur in the test part are left out, since none of t
 
 from __future__ import annotations
 
-import copy
 import itertools
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,15 +22,20 @@ from purerec.data import catalog
 from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
 from purerec.errors import DataError
-from purerec.evaluation.protocols import Evaluation, evaluate
+from purerec.evaluation.choosing import default_metrics
+from purerec.experiments.cells.cell import Cell, CellStore
+from purerec.experiments.cells.work import Watch, finish, unwatched
+from purerec.experiments.plans import Plan
+from purerec.experiments.results import RunResult
+from purerec.experiments.run import Way
 from purerec.experiments.specs import UpdatingSpec
+from purerec.models.contract.fitted_on import Stopwatch
 from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.updating import append, unite
 from purerec.models.registry import make_model
-from purerec.ranking.scorers import Factors
+from purerec.ranking.scorers import Factors, Scorer
+from purerec.training.run import Run
 from purerec.types import F32, I64
-
-WAYS = ("old", "updated", "refitted")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,59 +97,81 @@ def later(times: Times, united: Interactions) -> Split:
     return Split(united, None, found)
 
 
-def compare_ways(
-    times: Times,
-    name: str,
-    settings: Mapping[str, Any],
-    *,
-    seed: int,
-    update: Mapping[str, Any] | None = None,
-    ways: Sequence[str] = WAYS,
-) -> dict[str, tuple[Evaluation, float]]:
-    """The evaluation of each way, and the seconds it took to train."""
-    model = make_model(name, **settings)
-    seconds = _timed(lambda: model.fit(times.first, seed=seed))
-    united = unite(model, times.new).united
-    parts = later(times, united)
-    found = {}
-    for way in ways:
-        if way == "old":
-            found[way] = evaluate(Outgrown(model, united.n_items), parts, seed=seed), seconds
-            continue
-        other = copy.copy(model) if way == "updated" else make_model(name, **settings)
-        if way == "updated":
-            spent = _timed(partial(other.update, times.new, seed=seed, **(update or {})))
-        else:
-            spent = _timed(partial(other.fit, united, seed=seed))
-        found[way] = evaluate(other, parts, seed=seed), spent
-    return found
+@dataclass(frozen=True, eq=False)
+class Old:
+    """Fitted on the first part only."""
+
+    first: Interactions
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"name": "old", "fitted on": self.first.fingerprint}
+
+    def scorer(self, model: Recommender, split: Split, seed: int, options: Run | None) -> tuple[Scorer, float]:
+        watch = Stopwatch()
+        model.fit(self.first, seed=seed, run=options)
+        return Outgrown(model, split.train.n_items), watch.seconds
 
 
-def _timed(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+@dataclass(frozen=True, eq=False)
+class Updated:
+    """Fitted on the first part and updated with the new one; the time of the update counts."""
+
+    times: Times
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "name": "updated",
+            "fitted on": self.times.first.fingerprint,
+            "updated with": self.times.new.fingerprint,
+        }
+
+    def scorer(self, model: Recommender, split: Split, seed: int, options: Run | None) -> tuple[Scorer, float]:
+        model.fit(self.times.first, seed=seed, run=options)
+        watch = Stopwatch()
+        model.update(self.times.new, seed=seed)
+        return model, watch.seconds
 
 
-def updating_quality(spec: UpdatingSpec, seeds: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def cells_of(times: Times, models: Sequence[Plan], seeds: int, metric: str) -> dict[str, dict[str, list[Cell]]]:
+    """By model and way, one cell for each seed."""
+    known = make_model("itempop").fit(times.first)  # any model would do: what it has seen, and its ids
+    parts = later(times, unite(known, times.new).united)
+    metrics = default_metrics(times.first.name)
+    ways: dict[str, Way | None] = {"old": Old(times.first), "updated": Updated(times), "refitted": None}
+    return {
+        plan.name: {
+            way: [
+                Cell(replace(plan, name=f"{plan.name}, {way}"), parts, seed, "exact", 1, metrics, metric, how)
+                for seed in range(seeds)
+            ]
+            for way, how in ways.items()
+        }
+        for plan in models
+    }
+
+
+def updating_quality(
+    spec: UpdatingSpec, seeds: int, store: CellStore | None = None, watch: Watch = unwatched
+) -> dict[str, Any]:
     """`purerec reproduce updating`."""
-    metric, rows = spec.metric, []
+    rows = []
     for name in spec.data:
         times = cut(catalog.load(name), spec.shares)
-        compare_ways(times, "itempop", {}, seed=0)  # compiles the kernels before the clock starts
-        for line in spec.models:
-            model, settings = line.model_name, line.settings
-            make_model(model, **settings | {"epochs": 1}).fit(times.new, seed=0)
-            runs = [compare_ways(times, model, settings, seed=seed) for seed in range(seeds)]
-            ways = _summary(runs, times)
-            rows.append({"data": name, "model": model, **_sizes(times, runs[0]), "ways": ways})
-            shown = ", ".join(f"{way} {row['metrics'][metric]:.4f}" for way, row in ways.items())
-            tell(f"{name} {model}: {metric} {shown}")
-    return {"metric": metric, "shares": spec.shares, "rows": rows}
+        plans = [Plan(line.model_name, line.model_name, line.settings) for line in spec.models]
+        cells = cells_of(times, plans, seeds, spec.metric)
+        found = finish([cell for ways in cells.values() for own in ways.values() for cell in own], store, watch)
+        for model, ways in cells.items():
+            runs = {way: [found[cell] for cell in own] for way, own in ways.items()}
+            rows.append(
+                {"data": name, "model": model, **_sizes(times, runs["old"][0]), "ways": _summary(runs, times)}
+            )
+    return {"metric": spec.metric, "shares": spec.shares, "rows": rows}
 
 
-def _sizes(times: Times, run: Mapping[str, tuple[Evaluation, float]]) -> dict[str, int]:
-    users = run["old"][0].user_idx
+def _sizes(times: Times, run: RunResult) -> dict[str, int]:
+    users = run.evaluation.user_idx
     return {
         "first": len(times.first),
         "new": len(times.new),
@@ -157,11 +181,11 @@ def _sizes(times: Times, run: Mapping[str, tuple[Evaluation, float]]) -> dict[st
     }
 
 
-def _summary(runs: Sequence[Mapping[str, tuple[Evaluation, float]]], times: Times) -> dict[str, dict[str, Any]]:
+def _summary(runs: Mapping[str, Sequence[RunResult]], times: Times) -> dict[str, dict[str, Any]]:
     """Means over seeds: for all people, for known ones and for new ones."""
     ways = {}
-    for way in runs[0]:
-        found = [run[way][0] for run in runs]
+    for way, own in runs.items():
+        found = [run.evaluation for run in own]
         fresh = found[0].user_idx >= times.first.n_users
         groups = {"metrics": np.ones_like(fresh), "returning": ~fresh, "new": fresh}
         ways[way] = {
@@ -175,6 +199,6 @@ def _summary(runs: Sequence[Mapping[str, tuple[Evaluation, float]]], times: Time
                 m: float(np.std([e.metrics[m] for e in found], ddof=1)) if len(found) > 1 else 0.0
                 for m in found[0].per_user
             },
-            "seconds": float(np.median([run[way][1] for run in runs])),
+            "seconds": float(np.median([run.fit_seconds for run in own])),
         }
     return ways

@@ -11,7 +11,9 @@ import pytest
 from conftest import checkerboard, need, purerec
 from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError, DataError, NotFittedError
-from purerec.experiments.updating import Outgrown, compare_ways, cut, later
+from purerec.experiments.cells.work import finish
+from purerec.experiments.plans import Plan
+from purerec.experiments.updating import Outgrown, cells_of, cut, later
 from purerec.models.contract.iterative import EpochModel
 from purerec.models.contract.updating import unite
 from purerec.models.registry import REGISTRY, load_model, make_model
@@ -313,9 +315,12 @@ def test_the_three_ways_are_judged_alike():
     data = Interactions.from_columns(
         rng.integers(0, 60, 3_000), rng.integers(0, 40, 3_000), timestamp=np.arange(3_000)
     ).deduplicate()
-    found = compare_ways(cut(data, (0.8, 0.9, 1.0)), "bpr", {"epochs": 3}, seed=0)
-    assert set(found) == {"old", "updated", "refitted"}
-    assert len({evaluation.fingerprint for evaluation, _ in found.values()}) == 1
+    plan = Plan("bpr", "bpr", {"epochs": 3})
+    ways = cells_of(cut(data, (0.8, 0.9, 1.0)), [plan], 1, "NDCG@10")["bpr"]
+    assert list(ways) == ["old", "updated", "refitted"]
+    found = finish([cell for own in ways.values() for cell in own], None)
+    assert len({run.evaluation.fingerprint for run in found.values()}) == 1
+    assert len({run.evaluation.metrics["NDCG@10"] for run in found.values()}) == 3
 
 
 # ---------------------------------------------------------------------- the command

@@ -25,6 +25,7 @@ from purerec.evaluation.protocols import Evaluation, Protocol
 from purerec.experiments.cells.code_digest import code_of
 from purerec.experiments.plans import Plan
 from purerec.experiments.results import RunResult
+from purerec.experiments.run import Way
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +41,19 @@ class Cell:
     metrics: tuple[str, ...]
     metric: str
     """The one shown as progress; all are measured."""
+    way: Way | None = None
+    """How the model comes to its scores; None: it is fitted on the train part."""
 
     @cached_property
     def fit(self) -> dict[str, Any]:
         """Everything that the fitted model depends on; cells that share it need only one fit."""
         model = self.plan.make()
         split = self.split
-        return {
+        way = {} if self.way is None else {"way": self.way.facts | {"code": code_of(type(self.way))}}
+        return way | {
             "model": self.plan.model,
             "settings": model.config.model_dump(mode="json"),
-            "seed": None if model.deterministic else self.seed,
+            "seed": None if model.deterministic and self.way is None else self.seed,
             "data": split.train.name,
             "split": split.label,
             "parts": [None if part is None else part.fingerprint for part in (split.train, split.valid, split.test)],

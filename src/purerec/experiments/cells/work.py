@@ -172,7 +172,7 @@ class Worklist:
                 self._show_epoch(record, epochs)
                 check(record)
 
-            first = run(cell.split, model, options=Run(callbacks=(after_epoch,)), **cell.evaluation)
+            first = run(cell.split, model, options=Run(callbacks=(after_epoch,)), way=cell.way, **cell.evaluation)
         known = {digest(cell.key): first}
         self._finish(cell, first)
         for other in fit[1:]:
