@@ -52,6 +52,16 @@ def test_a_given_pugmf_takes_the_place_of_pre_training():
         pr.PURE(**QUICK).fit(log(seed=9, n=300), pretrained=start)
 
 
+def test_pre_training_has_not_seen_more_than_the_train_part():
+    """What it has seen of the test part would be in the scores, and nothing would tell."""
+    data = log()
+    train = data.subset(np.arange(len(data)) % 5 > 0, name=data.name)
+    start = pr.PUGMF(epochs=2, dim=4).fit(data)
+    with pytest.raises(ConfigError, match="positives that are not in this train part"):
+        pr.PURE(**QUICK).fit(train, pretrained=start)
+    pr.PURE(**QUICK).fit(data, pretrained=pr.PUGMF(epochs=2, dim=4).fit(train))  # less is no harm
+
+
 def test_history_has_every_curve():
     data = log()
     parts = pr.split(data, "ratio")

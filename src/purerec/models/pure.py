@@ -160,6 +160,12 @@ class PURE(WithHistory, PUGMF):
         check_data(train, valid)
         if pretrained.users != train.users or pretrained.items != train.items:
             raise ConfigError("the pre-trained model was fitted on other data; fit it on the same train part")
+        others = len(pretrained.seen) - pretrained.seen.overlap(train.positives)
+        if others:  # of the test part, perhaps, which no later check would find
+            raise ConfigError(
+                f"the pre-trained model was fitted on {others:,} positives that are not in this train part; fit it "
+                "on the same train part"
+            )
         if pretrained.config.scorer != self.config.scorer:
             raise ConfigError(f"the pre-trained model scores by {pretrained.config.scorer}, not {self.config.scorer}")
         watch = Stopwatch()

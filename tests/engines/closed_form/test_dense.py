@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from purerec.engines.closed_form import dense
 
@@ -22,6 +23,21 @@ def test_a_large_matrix_is_inverted_in_panels(n, panel, monkeypatch):
     np.testing.assert_allclose(matrix, expected, atol=3e-7)
     np.testing.assert_allclose(matrix, whole, atol=3e-7)
     np.testing.assert_array_equal(matrix, matrix.T)
+
+
+def test_the_same_bits_with_any_number_of_blas_threads(monkeypatch):
+    x = (np.random.default_rng(0).random((1500, 900)) < 0.1).astype(np.float32)
+    matrix = x.T @ x + 50 * np.eye(900, dtype=np.float32)
+
+    def inverse(threads: int) -> np.ndarray:
+        found = matrix.copy()
+        with threadpool_limits(threads, "blas"):
+            dense.invert(found)
+        return found
+
+    np.testing.assert_array_equal(inverse(1), inverse(2))
+    monkeypatch.setattr(dense, "_ALONE", 899)  # above that, BLAS does as it likes
+    np.testing.assert_allclose(inverse(1), inverse(2), atol=1e-6)
 
 
 def test_lapack_never_sees_a_matrix_that_crashes_it(monkeypatch):

@@ -16,6 +16,9 @@ _BLOCK = 1024
 _DIRECT = 16_384
 """Items up to which LAPACK inverts the whole matrix. With several threads, the Cholesky factorisation of OpenBLAS
 (0.3.30) ends the process with a segmentation fault on larger ones: seen at 40,981 items, not at 26,000."""
+_ALONE = 4096
+"""Items up to which BLAS has one thread: sums are then the same on any number of cores, and a busy machine, where the
+threads of BLAS wait for each other, takes no longer than it must. A second or two, at most."""
 _PANEL = 2048
 """Items of a larger matrix that are swept at a time."""
 
@@ -75,11 +78,13 @@ def invert(matrix: F32) -> bool:
 def _invert_whole(matrix: F32) -> bool:
     """The upper half of the inverse, by LAPACK."""
     from scipy.linalg.lapack import spotrf, spotri
+    from threadpoolctl import threadpool_limits
 
-    # LAPACK stores by columns: it sees the transpose, which is the same matrix, and its lower half is our upper.
-    _, failed = spotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
-    if not failed:
-        _, failed = spotri(matrix.T, lower=1, overwrite_c=1)
+    with threadpool_limits(1 if len(matrix) <= _ALONE else None, "blas"):
+        # LAPACK stores by columns: it sees the transpose, which is the same matrix, and its lower half is our upper.
+        _, failed = spotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
+        if not failed:
+            _, failed = spotri(matrix.T, lower=1, overwrite_c=1)
     return not failed
 
 
