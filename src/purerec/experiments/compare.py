@@ -26,7 +26,7 @@ from purerec.tuning.settings_file import check_searched, chosen_file, settings_f
 QUICK = ("itemknn", "ials", "gmf", "ease", "pure")
 """Models worth trying first: the best of the quick ones, each of a different kind"""
 _SEEDS = {100_000: 5, 300_000: 3}
-"""Seeds for up to this many positives; one beyond that: the quick models then take about a minute on two cores."""
+"""Seeds for up to this many positives; one beyond that. For a million rows the quick models take about a minute."""
 
 
 def compare(
