@@ -25,7 +25,7 @@ from conftest import purerec
         (["recommend", "MODEL", "--user", "nobody"], "user 'nobody' was not in training"),
         (["recommend", "MODEL"], "one of --user ID"),
         (["recommend", "nowhere", "--user", "u1"], "does not exist"),
-        (["recommend", "MODEL", "--user", "u1", "-k", "0"], "k must be at least 1"),
+        (["recommend", "MODEL", "--user", "u1", "-k", "0"], "k must be a whole number of at least 1, not 0"),
         (["fit", "DATA", "--model", "itempop", "--out", "DATA"], "is DATA itself"),
         (["compare", "DATA", "--models", "itempop,magic"], "there is no model 'magic'"),
         (["compare", "DATA", "--models", "itempop,ease", "--set", "dim=3"], "has a setting 'dim'"),

@@ -23,6 +23,25 @@ def test_from_two_columns_to_recommendations(clicks, tmp_path):
     assert all(row["item"] not in ("i1", "i3", "i5") for row in json.loads(history.stdout))
 
 
+@pytest.mark.parametrize("option", ["--titles", "--items"])
+def test_a_table_of_other_items_is_refused_before_the_fit(clicks, tmp_path, option):
+    table = tmp_path / "items.csv"
+    table.write_text("item,title\n1,One\n2,Two\n")
+    done = purerec("fit", clicks, "--model", "itempop", option, table, "--out", tmp_path / "m", check=2)
+    assert "write them as in the data" in done.stderr
+    assert "'i1'" in done.stderr or "'i0'" in done.stderr
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_hint_at_positives_is_one_that_works(tmp_path):
+    for scale, hint in (("1,5", 4), ("0,1", 1), ("1,10", 8), ("0.5,5", 4)):
+        low, high = scale.split(",")
+        (tmp_path / "log.csv").write_text(f"user,item,rating\na,x,{low}\na,y,{high}\nb,x,{high}\n")
+        told = purerec("data", "show", tmp_path / "log.csv", check=0).stderr
+        assert f"(with --min-rating {hint}, only those of {hint} and more)" in told
+        purerec("data", "show", tmp_path / "log.csv", "--min-rating", str(hint), check=0)
+
+
 @pytest.mark.slow
 def test_interrupted_fit_saves_and_resumes_to_the_same_bits(clicks, tmp_path):
     def fit(folder, *more):

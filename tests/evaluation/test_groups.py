@@ -66,6 +66,11 @@ def test_tables_come_from_files_and_pandas(tmp_path: Path) -> None:
         ({"users": USERS, "items": USERS}, ConfigError, "groups are of users or of items"),
         ({"users": USERS.drop("side")}, ConfigError, "has no column 'side'"),
         ({"users": USERS.with_columns(user=pl.lit("nobody"))}, DataError, "has no user of this data"),
+        (
+            {"users": pl.concat([USERS, USERS.with_columns(side=pl.lit("up"))])},
+            DataError,
+            "user '0' in several groups",
+        ),
         ({"users": "nowhere.csv"}, ReadError, "there is no such file"),
         ({"users": 3}, ReadError, "cannot be read as a table"),
         (

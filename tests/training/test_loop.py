@@ -114,6 +114,16 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         train(Walk(), epochs=20, run=Run(checkpoint=tmp_path / "c", resume=True), identity={"seed": 1})
 
 
+def test_of_many_settings_the_one_that_differs_is_named(tmp_path):
+    settings = {f"a setting with a long name {n}": n for n in range(20)}
+    options = {"checkpoint": tmp_path / "c", "checkpoint_epochs": 5}
+    train(Walk(), epochs=20, run=Run(**options), identity={"settings": settings | {"dim": 4}})
+    with pytest.raises(StoreError, match=r"another run .dim was 4, now 8.;"):
+        train(Walk(), epochs=20, run=Run(**options, resume=True), identity={"settings": settings | {"dim": 8}})
+    with pytest.raises(StoreError, match=r"another run .dim was 4, now null.;"):
+        train(Walk(), epochs=20, run=Run(**options, resume=True), identity={"settings": settings})
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_divergence_names_epoch_quantity_and_remedy(value):
     with pytest.raises(DivergedError, match=r"epoch 3: the loss is (nan|inf); lower learning_rate"):

@@ -121,6 +121,8 @@ def fit(
     items = reading.item_table()
     together = None if split is not None or early_stopping else reading.load_together(data)
     data_log = reading.load(data) if together is None else together
+    if items is not None:
+        items.check_knows(data_log.items)  # before the fit
     parts = None if split is None else holding_out.split(data_log, split)
     if parts is not None and settings is not None:
         check_searched(settings, data_log, parts, console.warn)

@@ -16,7 +16,7 @@ import typer
 from purerec.cli.options import IMPORTED
 from purerec.cli.paths import check_paths
 from purerec.data.plugins.named import IMPORT_FIRST
-from purerec.errors import ConfigError
+from purerec.errors import ConfigError, DataError
 from purerec.output import console
 
 if TYPE_CHECKING:
@@ -161,9 +161,10 @@ class Reading(FileColumns):
 
     def _explain_ratings(self, source: str, lowest: float, highest: float) -> None:
         if self.min_rating is None and lowest < highest:
+            high = highest if highest - lowest <= 1 else round(lowest + 0.75 * (highest - lowest))
             console.note(
                 f"{source}: ratings from {lowest:g} to {highest:g}; every row counts as a "
-                "positive (with --min-rating 4, only those of 4 and more)"
+                f"positive (with --min-rating {high:g}, only those of {high:g} and more)"
             )
 
 
@@ -190,7 +191,18 @@ class ReadingWithTitles(Reading):
         from purerec.data.readers import read_labels
 
         data = super().load(source, explain_positives=explain_positives)
-        return data if self.titles is None else data.with_labels(read_labels(self.titles, encoding=self.encoding))
+        if self.titles is None:
+            return data
+        labels = read_labels(self.titles, encoding=self.encoding)
+        found = data.with_labels(labels)
+        if found.item_labels is not None and found.item_labels.null_count() == len(data.items):
+            ids = ", ".join(map(repr, list(labels)[:2]))
+            there = ", ".join(map(repr, data.items.ids.head(2).to_list()))
+            raise DataError(
+                f"{self.titles} has no title of an item of {source}: its ids are {ids or 'missing'}, those of the "
+                f"data {there}; write them as in the data"
+            )
+        return found
 
     def load_together(self, source: str) -> Interactions | None:
         """A data set in parts, of which each worker reads its own; None if it has to be read whole."""

@@ -131,6 +131,8 @@ def _check_timestamp(rows: _Rows) -> tuple[I64, TimeUnit]:
     column = rows.table["timestamp"]
     if column.dtype == pl.String or isinstance(column.dtype, pl.Categorical | pl.Enum):
         column = _times_in_text(rows, column.cast(pl.String).str.strip_chars())
+    if column.dtype.is_integer():
+        column = _dates_in_numbers(column)
     if column.dtype == pl.Date or isinstance(column.dtype, pl.Datetime):
         values = column.cast(pl.Datetime("ms")).dt.epoch("ms").to_numpy().astype(np.int64)
         _refuse_outside(rows, values, _LATEST_S * 1000)
@@ -175,6 +177,14 @@ def _time_unit(rows: _Rows, values: I64) -> TimeUnit:
         fact = "the timestamp {value}, far from the others"
         rows.fail("timestamp", bad, fact, "use one unit in all rows")
     return unit
+
+
+def _dates_in_numbers(column: pl.Series) -> pl.Series:
+    """Dates, if all are written as 20240131: as seconds, they would all be of three weeks in 1970."""
+    if not column.is_between(19_700_101, 21_001_231).all():
+        return column
+    dates = column.cast(pl.String).str.to_date("%Y%m%d", strict=False)
+    return column if dates.null_count() else dates
 
 
 def _times_in_text(rows: _Rows, text: pl.Series) -> pl.Series:

@@ -124,11 +124,16 @@ def _names(source: Any, column: str, ids: Vocabulary, encoding: str) -> list[lis
     id_column = _id_column(table.columns, ids.what)
     text = table.select(
         pl.col(id_column).cast(pl.String).str.strip_chars().alias("id"), _labels(table[column], where, ids.what)
-    ).unique("id", keep="first")
-    found = pl.DataFrame({"id": ids.ids.cast(pl.String)}).join(text, on="id", how="left", maintain_order="left")
+    ).unique(maintain_order=True)
+    found = pl.DataFrame({"id": ids.ids.cast(pl.String)}).join(
+        text.unique("id", keep="first"), on="id", how="left", maintain_order="left"
+    )
     if found["label"].null_count() == len(found):
         some = ", ".join(map(repr, text["id"].head(2).to_list()))
         raise DataError(f"{where} has no {ids.what} of this data in its column {id_column!r} ({some}, ...)")
+    if (twice := text["id"].is_duplicated()).any():
+        again = text.filter(twice)["id"][0]
+        raise DataError(f"{where} has {ids.what} {again!r} in several groups of {column!r}; keep one row for each")
     several = ids.what == "item"
     return [
         [NONE] if label is None else label.split("|") if several else [label] for label in found["label"].to_list()

@@ -166,7 +166,7 @@ class ItemIndex:
         if rows.shape[1] != self.dim:
             raise ConfigError(f"the index has vectors of {self.dim} numbers, not of {rows.shape[1]}")
         if k < 1:
-            raise ConfigError(f"k must be at least 1, not {k!r}")
+            raise ConfigError(f"k must be a whole number of at least 1, not {k!r}")
         return search_graph(self._graph, rows, min(k, len(self.ids)))
 
 

@@ -72,9 +72,10 @@ class Checkpoints:
         for name, value in self.identity.items():
             before = found.get(name)
             if before != value:
+                what, was, now = _difference(name, before, value)
                 raise _OfAnotherRun(
-                    f"{self.folder}: the checkpoint is of another run ({name} was {brief(before)}, now "
-                    f"{brief(value)}); resume with the same settings, or remove it"
+                    f"{self.folder}: the checkpoint is of another run ({what} was {brief(was)}, now {brief(now)}); "
+                    "resume with the same settings, or remove it"
                 )
 
     def _history(self, facts: Mapping[str, Any]) -> tuple[int, History]:
@@ -110,6 +111,15 @@ class Checkpoints:
 
 def _shared(learner: Trainable) -> SharedTrainable | None:
     return learner if isinstance(learner, SharedTrainable) and learner.is_shared() else None
+
+
+def _difference(name: str, before: Any, now: Any) -> tuple[str, Any, Any]:
+    """Where two values differ: of tables, the first entry that does."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for key in [*now, *before]:
+            if before.get(key) != now.get(key):
+                return _difference(str(key), before.get(key), now.get(key))
+    return name, before, now
 
 
 def brief(value: Any) -> str:

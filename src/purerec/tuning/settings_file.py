@@ -53,7 +53,7 @@ def tuned_file(data: str) -> Path:
         known = sorted(file.stem for file in place.glob("*.toml"))
         raise ConfigError(
             f"there are no tuned settings for {data!r} (there are for {', '.join(known) or 'no data'}); find some "
-            f"with `purerec tune {data} --model all --out tuned.toml` and give them by --settings tuned.toml"
+            "with `purerec tune DATA --model all --out tuned.toml` and give them by --settings tuned.toml"
         )
     return path
 

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import purerec as pr
-from purerec.errors import ConfigError, StoreError
+from purerec.errors import ConfigError, DataError, StoreError
 from purerec.models.contract.rules import ListRules
 from purerec.storage import pack_item_table, unpack_item_table
 
@@ -94,6 +94,26 @@ def test_cold_items(model):
     assert set(model.recommend_for([], k=5, cold_items=2)["item"]) <= set(range(N))
     everybody = model.recommend(k=3, cold_items=1)
     assert everybody["item"].max() >= N
+
+
+def test_cold_items_keep_to_the_other_rules(model):
+    def cold(**rules):
+        found = model.recommend_for([0, 4, 8], k=5, cold_items=2, **rules)["item"].to_list()
+        assert len(found) == len(set(found)) <= 5
+        return found, [item for item in found if item >= N]
+
+    assert set(cold(exclude=[60, 61])[1]) == {62}
+    assert cold(exclude=["60", "nobody's"])[1] == cold(exclude=[60])[1] != cold()[1]
+    assert cold(items=range(10))[1] == []
+    assert cold(items=[*range(10), 62])[1] == [62]
+    assert cold(items=[60])[0] == [60]
+    with pytest.raises(DataError, match="99"):
+        cold(items=[1, 99])
+    found, new = cold(at_most={"genre": 1})
+    tags = [tag for item in found for tag in GENRES[item % 4].split("|")]
+    assert len(tags) == len(set(tags))
+    assert len(new) <= 1  # each of the three has what another one has
+    assert 60 in cold(at_most={"genre": 4})[1]
 
 
 def test_lists_of_everybody_are_those_of_each(model):

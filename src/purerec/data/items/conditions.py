@@ -64,6 +64,12 @@ class Condition:
                 values = [part.strip() for part in self.value.split("|") if part.strip()]
                 found = column.is_any(values)
                 return ~found if self.sign == "!=" else found
+            if isinstance(column, Words) and _is_number(self.value):
+                such = f" (such as {_short(column.words[0])})" if column.words else ""
+                raise ConfigError(
+                    f"{_short(self.text)}: {self.name} is text{such}, which has no order among numbers; write all of "
+                    "it as numbers, with a point for decimals, or compare with = or !="
+                )
             if isinstance(column, Numbers | Words):
                 return column.compare(self.sign, self.value)
         except ValueError as error:
@@ -72,6 +78,14 @@ class Condition:
         raise ConfigError(
             f"{_short(self.text)}: {self.name} is a column of kind {column.kind}, which has no order; use = or !="
         )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_there(column: Column) -> Mask:

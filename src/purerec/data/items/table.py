@@ -82,6 +82,17 @@ class ItemTable:
         found = (plain[name] for name in IMAGES if name in plain)
         return next((name for name in found if isinstance(self.columns[name], Words)), None)
 
+    def check_knows(self, items: Vocabulary) -> None:
+        """Refuse a table of other things, or with ids that are written in another way."""
+        theirs = items.ids.cast(pl.String)
+        if len(items) and not self.ids.cast(pl.String).is_in(theirs.implode()).any():
+            mine = ", ".join(map(repr, self.ids.head(2).to_list()))
+            some = ", ".join(map(repr, items.ids.head(2).to_list()))
+            raise DataError(
+                f"the item table has no item of this data: its ids are {mine or 'missing'}, those of the data {some}"
+                "; write them as in the data"
+            )
+
     def aligned(self, items: Vocabulary) -> ItemTable:
         """The rows of these items, in their order, then all others; an item without a row has an empty one."""
         own = {str(external): n for n, external in enumerate(self.ids.to_list())}

@@ -101,7 +101,7 @@ def _scores(model: Recommender, known: I32, vector: F32 | None) -> F32:
 
 def checked_k(k: int) -> int:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise ConfigError(f"k must be at least 1, not {k!r}")
+        raise ConfigError(f"k must be a whole number of at least 1, not {k!r}")
     return int(k)
 
 

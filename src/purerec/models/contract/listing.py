@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,8 +62,8 @@ def blocks_for_users(
     if block_users is not None and (not whole or block_users < 1):
         raise ConfigError(f"block_users must be at least 1, not {block_users!r}")
     size = block_users or max(1, _LISTED // k)
-    allowed, barred = _given(model, options.items), _barred(model, options.exclude)
-    _warn_of_rules(model, options.rules)
+    allowed, barred, rules = _limits(model, options)
+    _warn_of_rules(model, rules)
 
     def blocks() -> Iterator[pl.DataFrame]:
         for start in range(0, max(len(index), 1), size):
@@ -75,7 +75,7 @@ def blocks_for_users(
                 exclude_seen=options.exclude_seen,
                 items=allowed,
                 exclude=barred,
-                rules=options.rules,
+                rules=rules,
             )
             people = (explaining.person_of(model, idx) for idx in part.tolist())
             user = model.users.take(np.repeat(part, found.items.shape[1]))
@@ -89,15 +89,10 @@ def blocks_for_users(
 def for_history(model: Recommender, history: Iterable[Id] | Id, k: int, options: ListOptions) -> pl.DataFrame:
     """See `Recommender.recommend_for`."""
     known = history_of(model, history)
-    _warn_of_rules(model, options.rules)
+    allowed, barred, rules = _limits(model, options)
+    _warn_of_rules(model, rules)
     found = top_for_history(
-        model,
-        known,
-        k,
-        exclude_seen=options.exclude_seen,
-        items=_given(model, options.items),
-        exclude=_barred(model, options.exclude),
-        rules=options.rules,
+        model, known, k, exclude_seen=options.exclude_seen, items=allowed, exclude=barred, rules=rules
     )
     person = (explaining.somebody_new(model, idx) for idx in [known])
     return table(model, found, reasons=_reasons(model, person, found, options.explain), cold=options.cold)
@@ -168,14 +163,23 @@ def _gather(values: pl.Series, idx: I32) -> pl.Series:
     return values.gather(at.set(at >= len(values), None))
 
 
-def _given(model: Recommender, items: Iterable[Id] | None) -> I32 | None:
-    return None if items is None else model.items.indices(_listed(items))
-
-
-def _barred(model: Recommender, items: Iterable[Id] | None) -> I32 | None:
-    if items is None:
-        return None
-    return np.array([i for item in _listed(items) if (i := model.items.find(item)) is not None], dtype=np.int32)
+def _limits(model: Recommender, options: ListOptions) -> tuple[I32 | None, I32 | None, ListRules | None]:
+    """`items` and `exclude` as indices of the model's items, and rules whose cold items keep to them, too."""
+    only = None if options.items is None else _listed(options.items)
+    never = [] if options.exclude is None else _listed(options.exclude)
+    rules = options.rules
+    if rules is not None and rules.cold_items and (only is not None or never):
+        table = table_of(model)
+        ids = table.ids.slice(table.n_warm).cast(pl.String)
+        cold = dict(zip(ids.to_list(), range(table.n_warm, len(table)), strict=True))
+        asked = cold if only is None else {str(item) for item in only}
+        kept = sorted(cold[item] for item in set(asked) - {str(item) for item in never} if item in cold)
+        rules = replace(rules, cold_rows=np.array(kept, dtype=np.int64))
+        if only is not None:
+            only = [item for item in only if model.items.find(item) is not None or str(item) not in cold]
+    allowed = None if only is None else model.items.indices(only)
+    barred = [index for item in never if (index := model.items.find(item)) is not None]
+    return allowed, np.array(barred, dtype=np.int32) if barred else None, rules
 
 
 def _listed(ids: Iterable[Id] | Id) -> list[Id]:

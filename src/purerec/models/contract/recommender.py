@@ -179,6 +179,7 @@ class Recommender(ABC):
 
     def set_items(self, table: ItemTable) -> Self:
         """Attach an item table, for rules; titles in the table replace those of the items."""
+        table.check_knows(self.items)
         aligned = table.aligned(self.items)
         if aligned.titles is not None:
             titles, old = aligned.titles.head(aligned.n_warm), self._labels

@@ -16,7 +16,7 @@ about them: no model has scored them, and they have no score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -54,11 +54,13 @@ class ListRules:
     diversity: float = 0.0
     popularity_discount: float = 0.0
     cold_items: int = 0
+    cold_rows: I64 | None = field(default=None, compare=False)
+    """The rows of the item table that cold items may come from; None: all that nobody had."""
 
     @classmethod
     def of(cls, options: RuleOptions) -> ListRules | None:
         """None if there are none."""
-        if odd := sorted(set(options) - set(cls.__dataclass_fields__)):
+        if odd := sorted(set(options) - set(RuleOptions.__annotations__)):
             raise TypeError(f"recommend() got an unexpected keyword argument {odd[0]!r}")
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         where = given.pop("where", ())
@@ -110,12 +112,36 @@ class ListRules:
     def _arranged(self, model: Recommender, pool: I32, scores: F32, own: I32, k: int) -> tuple[I32, F32]:
         chosen = self._chosen(model, pool, scores, k) if self.rearranges else np.arange(min(k, len(pool)))
         items, values = pool[chosen], scores[chosen]
-        cold = self._cold(model, own, min(self.cold_items, k)) if self.cold_items else np.zeros(0, dtype=np.int32)
+        cold = self._cold(model, own) if self.cold_items else np.zeros(0, dtype=np.int32)
         if not len(cold):
             return items, values
-        kept = k - len(cold)
-        unknown = np.full(len(cold), np.nan, dtype=np.float32)
-        return np.concatenate([items[:kept], cold]), np.concatenate([values[:kept], unknown])
+        warm, new = self._with_cold(model, items, cold, k)
+        unknown = np.full(len(new), np.nan, dtype=np.float32)
+        return np.concatenate([items[warm], new]), np.concatenate([values[warm], unknown])
+
+    def _with_cold(self, model: Recommender, items: I32, cold: I32, k: int) -> tuple[list[int], I32]:
+        """Which of the items stay, and the cold ones that take the last places; `at_most` counts both."""
+        both = np.concatenate([items, cold])
+        caps = [_Cap(table_of(model), name, most, both) for name, most in self.at_most.items()]
+        left: Mask = np.ones(len(both), dtype=np.bool_)
+
+        def take(places: Iterable[int], most: int) -> list[int]:
+            taken: list[int] = []
+            for at in places:
+                if len(taken) == most:
+                    break
+                if left[at]:
+                    taken.append(at)
+                    left[at] = False
+                    for cap in caps:
+                        cap.count(at, left)
+            return taken
+
+        first = max(0, k - self.cold_items)
+        warm = take(range(min(first, len(items))), first)
+        new = take(range(len(items), len(both)), min(self.cold_items, k))
+        warm += take(range(first, len(items)), k - len(warm) - len(new))  # where too few are new
+        return warm, both[new]
 
     def _chosen(self, model: Recommender, pool: I32, scores: F32, k: int) -> I64:
         """Positions in the pool, chosen one by one: the best item that is left and allowed."""
@@ -142,16 +168,17 @@ class ListRules:
                 cap.count(best, left)
         return np.array(chosen, dtype=np.int64)
 
-    def _cold(self, model: Recommender, own: I32, places: int) -> I32:
-        """Rows of the item table, beyond the model's own items."""
+    def _cold(self, model: Recommender, own: I32) -> I32:
+        """Rows of the item table, beyond the model's own items, those most like the person's first."""
         table = table_of(model)
-        rows = np.arange(table.n_warm, len(table))
+        rows = np.arange(table.n_warm, len(table)) if self.cold_rows is None else self.cold_rows
         if self.where:
-            rows = rows[fulfilled(table, self.where)[table.n_warm :]]
+            rows = rows[fulfilled(table, self.where)[rows]]
         if not len(rows) or not len(own):
             return np.zeros(0, dtype=np.int32)
         alike = table.like(own.astype(np.int64), rows)
-        best = np.argsort(-alike, kind="stable")[:places]
+        # Enough for `at_most` to choose from, in a bounded time.
+        best = np.argsort(-alike, kind="stable")[: max(_SMALLEST_POOL, _POOL * self.cold_items)]
         return rows[best[alike[best] > 0]].astype(np.int32)
 
 
