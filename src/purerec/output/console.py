@@ -22,6 +22,7 @@ class Interrupted(Exception):
     """Ctrl-C with a message; typer drops the message of a KeyboardInterrupt."""
 
 
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 Verbosity = Literal["quiet", "usual", "verbose"]
 _level: Verbosity = "usual"
 
@@ -44,7 +45,7 @@ def progress() -> bool:
 
 def note(text: str) -> None:
     if _level != "quiet":
-        err.print(Text(printable(text), style="dim"))
+        err.print(Text(visible(text), style="dim"))
 
 
 def detail(text: str) -> None:
@@ -54,16 +55,21 @@ def detail(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    err.print(Text(f"warning: {printable(text)}", style="yellow"))
+    err.print(Text(f"warning: {visible(text)}", style="yellow"))
 
 
 def fail(text: str) -> None:
-    err.print(Text.assemble(("error: ", "bold red"), " ".join(printable(text).split())))
+    err.print(Text.assemble(("error: ", "bold red"), " ".join(visible(text).split())))
 
 
 def say(text: str = "") -> None:
     """A line of the answer, on standard output, without markup: titles and ids are data."""
-    sys.stdout.write(printable(text, sys.stdout.encoding) + "\n")
+    sys.stdout.write(visible(text, sys.stdout.encoding) + "\n")
+
+
+def visible(text: str, encoding: str | None = None) -> str:
+    """Text that shows and does nothing else: an id may hold what would clear a terminal, or colour it."""
+    return printable(text.translate(_CONTROLS), encoding)
 
 
 def printable(text: str, encoding: str | None = None) -> str:
@@ -95,7 +101,9 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return visible(str(value)).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def write_json(value: Any, target: str) -> None:
