@@ -228,6 +228,15 @@ def test_a_bad_row_far_down_is_named(tmp_path):
         read(write(tmp_path, "a.csv", "\n".join(lines)))
 
 
+def test_a_folder_of_several_kinds_of_files_is_no_log(tmp_path):
+    pl.DataFrame({"user": [1], "item": [2]}).write_parquet(tmp_path / "a.parquet")
+    (tmp_path / "_SUCCESS").touch()
+    assert len(read(tmp_path)) == 1
+    write(tmp_path, "b.csv.gz", gzip.compress(BODY.encode()))
+    with pytest.raises(ReadError, match=r"and others, such as b\.csv\.gz; give one file"):
+        read(tmp_path)
+
+
 def test_paths_that_are_no_files(tmp_path):
     with pytest.raises(ReadError, match="no such file"):
         read(tmp_path / "nothing.csv")

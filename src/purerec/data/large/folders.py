@@ -16,6 +16,7 @@ from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
 
 PARQUET = (".parquet", ".pq")
+_TABLES = (".csv", ".tsv")
 
 
 def read_folder(place: Place, columns: ColumnRoles, name: str | None) -> Interactions | None:
@@ -31,6 +32,11 @@ def read_folder(place: Place, columns: ColumnRoles, name: str | None) -> Interac
     files = [file for file in names if file.lower().endswith(PARQUET)]
     if not files:
         raise ReadError(f"{place}: is a directory; give the file of interactions inside it")
+    if others := [file for file in names if file.lower().removesuffix(".gz").endswith(_TABLES)]:
+        raise ReadError(
+            f"{place}: has Parquet files, which belong together, and others, such as {others[0]}; give one file, or "
+            "all of them to `purerec ingest`"
+        )
     tables = {file: read_parquet(place / file, columns) for file in files}
     whole = name or place.name
     try:
