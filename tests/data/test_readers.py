@@ -228,6 +228,23 @@ def test_a_bad_row_far_down_is_named(tmp_path):
         read(write(tmp_path, "a.csv", "\n".join(lines)))
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_that_is_not_needed_may_be_left_out(tmp_path, kind):
+    frame = pl.DataFrame(
+        {"user": [1, 2], "item": [3, 4], "rating": ["good", "bad"], "event_time": ["1:05 PM", "noon"]}
+    )
+    place = tmp_path / f"log.{kind}"
+    frame.write_csv(place) if kind == "csv" else frame.write_parquet(place)
+    with pytest.raises(ReadError, match="or leave the column out with rating=''"):
+        read(place)
+    with pytest.raises(ReadError, match=r"neither a number nor a date.* or leave the column out with timestamp=''"):
+        read(place, rating="")
+    with pytest.raises(ReadError, match="there is no column"):
+        read(place, user="")
+    data = read(place, rating="", timestamp="")
+    assert (len(data), data.rating, data.timestamp) == (2, None, None)
+
+
 def test_a_folder_of_several_kinds_of_files_is_no_log(tmp_path):
     pl.DataFrame({"user": [1], "item": [2]}).write_parquet(tmp_path / "a.parquet")
     (tmp_path / "_SUCCESS").touch()

@@ -171,10 +171,14 @@ def find_roles(
     body: Sequence[Sequence[str]] = (),
     required: tuple[Role, ...] = ("user", "item"),
 ) -> dict[Role, int]:
-    """Which column is which: as specified, else by name, else (without a header) by position."""
+    """Which column is which: as specified, else by name, else (without a header) by position.
+
+    An empty name leaves out what is not required.
+    """
     roles: dict[Role, int] = {}
+    unused = {role for role, asked in columns.items() if asked == "" and role not in required}
     for role, asked in columns.items():
-        if asked is not None:
+        if asked is not None and role not in unused:
             roles[role] = _position(names, asked, role, where, named)
             other = next(r for r in roles if roles[r] == roles[role])
             if other != role:
@@ -200,7 +204,7 @@ def find_roles(
             if "user" in required
             else "call them item and title",
         )
-    return roles
+    return {role: at for role, at in roles.items() if role not in unused}
 
 
 def _roles_by_position(

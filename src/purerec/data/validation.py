@@ -44,11 +44,17 @@ class _Rows:
 
     def fail_at(self, at: int, role: str, fact: str, remedy: str) -> NoReturn:
         value = self.table[role][at]
-        raise ReadError(f"{self.where}: row {self.row_number(at)} has {fact.format(value=value)}; {remedy}")
+        self._refuse(role, f"{self.where}: row {self.row_number(at)} has {fact.format(value=value)}", remedy)
 
     def refuse_type(self, role: str, wanted: str) -> NoReturn:
         kind = str(self.table[role].dtype).split("(")[0].lower()
-        raise ReadError(f"{self.where}: the column of the {role} has values of type {kind}; {wanted}")
+        self._refuse(role, f"{self.where}: the column of the {role} has values of type {kind}", wanted)
+
+    def _refuse(self, role: str, fact: str, remedy: str) -> NoReturn:
+        if role not in ("rating", "timestamp"):
+            raise ReadError(fact, remedy)
+        more = f"{remedy}, or leave the column out with"
+        raise ReadError(fact, f"{more} {role}=''", command=f"{more} --{role} ''")
 
 
 def checked(
@@ -110,7 +116,7 @@ def _check_rating(rows: _Rows) -> F32:
             remedy = "write decimals with a point, as in 2.5" if comma else "fix or remove it"
             rows.fail_at(at, "rating", "the rating {value!r}, which is not a number", remedy)
     elif not column.dtype.is_numeric():
-        rows.refuse_type("rating", "ratings are numbers: convert it, or read without it")
+        rows.refuse_type("rating", "ratings are numbers: convert it")
     values = column.cast(pl.Float32).to_numpy()
     # The sum is finite only if every value is, and costs a tenth of checking each one.
     if not np.isfinite(values.sum(dtype=np.float64)):
@@ -154,7 +160,7 @@ def _check_timestamp(rows: _Rows) -> tuple[I64, TimeUnit]:
             rows.fail("timestamp", whole.is_null(), "the timestamp {value}, after 2100", "give seconds since 1970")
         values = whole.to_numpy()
     else:
-        rows.refuse_type("timestamp", "times are numbers, dates or text: convert it, or read without it")
+        rows.refuse_type("timestamp", "times are numbers, dates or text: convert it")
     _refuse_outside(rows, values, _LATEST_S * 10**9)
     return values, _time_unit(rows, values)
 
