@@ -56,14 +56,19 @@ def small_logs() -> str:
 def shared_draws() -> str:
     """The metric of PURE and GMF with draws for each positive, and with draws that a batch shares, by log."""
     found = result("shared-draws")
-    forms = ("unlabeled per_user", "unlabeled shared, dim 32", "defaults")
-    columns = [(model, form) for model in ("pure", "gmf") for form in forms] + [("ials", "defaults")]
+    forms = {
+        ("pure", "unlabeled per_user"): "pure, draws for each positive",
+        ("pure", "defaults"): "pure, 128 shared",
+        ("pure", "unlabeled_ratio 256"): "pure, 256 shared",
+        ("gmf", "unlabeled per_user"): "gmf, draws for each positive",
+        ("gmf", "unlabeled_ratio 128"): "gmf, 128 shared",
+        ("gmf", "defaults"): "gmf, 256 shared",
+        ("ials", "defaults"): "ials",
+    }
     rows = []
     for log, size in found["logs"].items():
-        rows.append([_about(log, size), *(short(found["values"][model][log][form]) for model, form in columns)])
-    names = dict(zip(forms, ("draws for each positive", "shared draws, d = 32", "default"), strict=True))
-    head = [f"{model}, {names[form]}" if model != "ials" else model for model, form in columns]
-    return markdown(["log (people x items, positives)", *head], rows)
+        rows.append([_about(log, size), *(short(found["values"][model][log][form]) for model, form in forms)])
+    return markdown(["log (people x items, positives)", *forms.values()], rows)
 
 
 @table
