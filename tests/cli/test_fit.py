@@ -34,7 +34,7 @@ def test_a_table_of_other_items_is_refused_before_the_fit(clicks, tmp_path, opti
 
 
 def test_the_hint_at_positives_is_one_that_works(tmp_path):
-    for scale, hint in (("1,5", 4), ("0,1", 1), ("1,10", 8), ("0.5,5", 4)):
+    for scale, hint in (("1,5", 4), ("0,1", 1), ("1,10", 8), ("0.5,5", 4), ("4.6,5.9", 5.9)):
         low, high = scale.split(",")
         (tmp_path / "log.csv").write_text(f"user,item,rating\na,x,{low}\na,y,{high}\nb,x,{high}\n")
         told = purerec("data", "show", tmp_path / "log.csv", check=0).stderr

@@ -245,15 +245,6 @@ def test_a_column_that_is_not_needed_may_be_left_out(tmp_path, kind):
     assert (len(data), data.rating, data.timestamp) == (2, None, None)
 
 
-def test_a_folder_of_several_kinds_of_files_is_no_log(tmp_path):
-    pl.DataFrame({"user": [1], "item": [2]}).write_parquet(tmp_path / "a.parquet")
-    (tmp_path / "_SUCCESS").touch()
-    assert len(read(tmp_path)) == 1
-    write(tmp_path, "b.csv.gz", gzip.compress(BODY.encode()))
-    with pytest.raises(ReadError, match=r"and others, such as b\.csv\.gz; give one file"):
-        read(tmp_path)
-
-
 def test_paths_that_are_no_files(tmp_path):
     with pytest.raises(ReadError, match="no such file"):
         read(tmp_path / "nothing.csv")

@@ -54,6 +54,19 @@ def test_attributes_and_cold_items(served: Served):
     assert served.get(f"/v1/items/{new['item']}/similar").status_code == 404
 
 
+def test_cold_items_keep_to_items_and_exclude(served: Served):
+    def listed(**rules: object) -> list[str]:
+        body = {"history": ["i2", "i4"], "k": 4, "cold_items": 2, **rules}
+        answer = served.post("/v1/recommend", body)
+        assert answer.status_code == 200, answer.text
+        return [entry["item"] for entry in answer.json()["results"][0]["items"]]
+
+    assert "i56" in listed()  # a star, like the history
+    assert "i56" not in listed(exclude=["i56", "nothing"])
+    assert not {"i55", "i56"} & set(listed(items=["i6", "i8"]))
+    assert listed(items=["i6", "i56"]) == ["i6", "i56"]
+
+
 def test_the_columns_are_described(served: Served):
     about = served.get("/v1/model").json()
     assert about["has_titles"]

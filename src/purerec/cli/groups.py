@@ -161,7 +161,7 @@ class Reading(FileColumns):
 
     def _explain_ratings(self, source: str, lowest: float, highest: float) -> None:
         if self.min_rating is None and lowest < highest:
-            high = highest if highest - lowest <= 1 else round(lowest + 0.75 * (highest - lowest))
+            high = highest if highest - lowest <= 1 else min(highest, round(lowest + 0.75 * (highest - lowest)))
             console.note(
                 f"{source}: ratings from {lowest:g} to {highest:g}; every row counts as a "
                 f"positive (with --min-rating {high:g}, only those of {high:g} and more)"

@@ -51,9 +51,9 @@ def update(
     items = reading.item_table()
     with locked(out):  # locked before it is read: one of two concurrent updates would be lost
         model = load_model(folder)
-        if items is not None:
-            model.set_items(items)
         if data is None:
+            assert items is not None
+            model.set_items(items)
             measured = {"metrics": found} if (found := read_manifest(folder, kind="model").get("metrics")) else {}
             written = model.save(out, files={"report.html": fit_report(model).encode()}, **measured)
             console.say(f"the items of {written} are those of {reading.items} now")
@@ -63,6 +63,8 @@ def update(
         before, watch = model.fitted_on.updated, Stopwatch()
         run = Run(progress=console.progress(), callbacks=epoch_lines())
         model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=run)
+        if items is not None:
+            model.set_items(items)  # it may be a table of the new ones
         written = model.save(out, files={"report.html": fit_report(model).encode()})
     facts = model.fitted_on.updated
     if facts is None or facts == before:

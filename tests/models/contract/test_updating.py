@@ -341,6 +341,14 @@ def shop(tmp_path):
     return tmp_path
 
 
+def test_a_table_of_the_new_items_alone(shop):
+    (shop / "items.csv").write_text("item,genre\ni99,new\n")
+    purerec("update", shop / "m", "--items", shop / "items.csv", "--out", shop / "n", check=2)  # of none that it has
+    purerec("update", shop / "m", shop / "tuesday.csv", "--items", shop / "items.csv", "--out", shop / "n", check=0)
+    said = purerec("recommend", shop / "n", "--user", "u2", "--where", "genre=new", "--json", "-", check=0).stdout
+    assert [row["item"] for row in json.loads(said)] == ["i99"]
+
+
 @pytest.mark.slow
 def test_update_in_place_and_elsewhere(shop):
     done = purerec("update", shop / "m", shop / "tuesday.csv", "--out", shop / "m2")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -168,15 +168,8 @@ def _limits(model: Recommender, options: ListOptions) -> tuple[I32 | None, I32 |
     only = None if options.items is None else _listed(options.items)
     never = [] if options.exclude is None else _listed(options.exclude)
     rules = options.rules
-    if rules is not None and rules.cold_items and (only is not None or never):
-        table = table_of(model)
-        ids = table.ids.slice(table.n_warm).cast(pl.String)
-        cold = dict(zip(ids.to_list(), range(table.n_warm, len(table)), strict=True))
-        asked = cold if only is None else {str(item) for item in only}
-        kept = sorted(cold[item] for item in set(asked) - {str(item) for item in never} if item in cold)
-        rules = replace(rules, cold_rows=np.array(kept, dtype=np.int64))
-        if only is not None:
-            only = [item for item in only if model.items.find(item) is not None or str(item) not in cold]
+    if rules is not None:
+        rules, only = rules.among(model, only, never)
     allowed = None if only is None else model.items.indices(only)
     barred = [index for item in never if (index := model.items.find(item)) is not None]
     return allowed, np.array(barred, dtype=np.int32) if barred else None, rules

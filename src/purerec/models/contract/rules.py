@@ -17,13 +17,15 @@ about them: no model has scored them, and they have no score.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
+import polars as pl
 
 from purerec.data.items.conditions import Condition, fulfilled
 from purerec.data.items.table import ItemTable
+from purerec.data.vocabulary import Id
 from purerec.errors import ConfigError
 from purerec.ranking.ranks import TopK
 from purerec.types import F32, F64, I32, I64, Mask
@@ -89,6 +91,22 @@ class ListRules:
     def pool(self, k: int) -> int:
         """How many of the best items by score the list is chosen from."""
         return max(k, min(max(_POOL * k, _SMALLEST_POOL), _LARGEST_POOL)) if self.rearranges else k
+
+    def among(
+        self, model: Recommender, only: Iterable[Id] | None, never: Iterable[Id]
+    ) -> tuple[ListRules, list[Id] | None]:
+        """Rules whose cold items keep to these ids, too, and what is left of `only` for the model's own items."""
+        only, barred = None if only is None else list(only), {str(item) for item in never}
+        if not self.cold_items or (only is None and not barred):
+            return self, only
+        table = table_of(model)
+        ids = table.ids.slice(table.n_warm).cast(pl.String).to_list()
+        cold = dict(zip(ids, range(table.n_warm, len(table)), strict=True))
+        asked = set(cold) if only is None else {str(item) for item in only}
+        rows = sorted(cold[item] for item in asked - barred if item in cold)
+        if only is not None:
+            only = [item for item in only if model.items.find(item) is not None or str(item) not in cold]
+        return replace(self, cold_rows=np.array(rows, dtype=np.int64)), only
 
     def allowed(self, model: Recommender) -> I32 | None:
         """The model's items that satisfy the conditions; None: all."""

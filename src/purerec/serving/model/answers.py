@@ -91,6 +91,8 @@ def _options(
     exclude: Sequence[Id] | None,
     rules: ListRules | None,
 ) -> TopOptions:
+    if rules is not None:
+        rules, items = rules.among(loaded.model, items, exclude or ())
     return {
         "exclude_seen": exclude_seen,
         "items": None if items is None else _candidates(loaded, items),
