@@ -30,13 +30,12 @@ export async function ask(purpose, path, { query = {}, body = null } = {}) {
   running.set(purpose, control);
   const timer = setTimeout(() => control.abort(new Error("timeout")), TIMEOUT_MS);
   try {
-    let sent = token;
-    let response = await send(path, query, body, control.signal);
-    while (response.status === 401 && sent !== token) {
-      sent = token; // another was given meanwhile: this answer says nothing about that one
+    let sent, response, answer;
+    do {
+      sent = token;
       response = await send(path, query, body, control.signal);
-    }
-    const answer = await read(response);
+      answer = await read(response);
+    } while (response.status === 401 && sent !== token); // another was given meanwhile: this says nothing about that one
     if (running.get(purpose) !== control) throw new Superseded();
     if (response.ok && answer !== null) {
       up();
