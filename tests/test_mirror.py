@@ -18,6 +18,7 @@ CROSS_CUTTING = {
     "paper/test_softmax_risk.py": "the softmax loss, beside the risks of test_risks",
     "serving/test_rules.py": "rules of a list, over HTTP",
     "models/contract/test_indices.py": "indices and ids that are none, whoever is asked",
+    "models/contract/test_low_ratings.py": "pairs rated too low to be positives: fitting, lists, folders, updates",
     "models/test_algorithm.py": "Algorithm 1 at the level of the model",
     "serving/test_endpoints.py": "the service as a client sees it",
     "serving/test_openapi.py": "its description",

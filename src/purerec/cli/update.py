@@ -60,7 +60,7 @@ def update(
             return
         as_before = reading.min_rating is None and model.fitted_on.positive_rating is not None
         new = reading.load(data, explain_positives=not as_before)
-        before, watch = model.fitted_on.updated, Stopwatch()
+        before, pairs, watch = model.fitted_on.updated, len(model.known.touched), Stopwatch()
         run = Run(progress=console.progress(), callbacks=epoch_lines())
         model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=run)
         if items is not None:
@@ -68,7 +68,13 @@ def update(
         written = model.save(out, files={"report.html": fit_report(model).encode()})
     facts = model.fitted_on.updated
     if facts is None or facts == before:
-        console.say(f"{data} has nothing new for {folder}; the model in {written} is unchanged")
+        if more := len(model.known.touched) - pairs:
+            console.say(
+                f"{data} has no new positives for {folder}; its lists in {written} leave out "
+                f"{counted(more, 'more pair')} rated too low to be one"
+            )
+        else:
+            console.say(f"{data} has nothing new for {folder}; the model in {written} is unchanged")
         return
     console.say(
         f"{model.name} updated with {counted(facts.new_positives, 'new positive')}, "

@@ -130,7 +130,7 @@ class ItemKNN(Recommender):
         n = len(self.items)
         check_csr("near items", state["starts"], state["items"], (n, n), unique=False)
         self._near = csr_array((state["values"], state["items"], state["starts"]), shape=(n, n))
-        self._liked = self._seen.to_scipy()
+        self._liked = self.seen.to_scipy()
 
 
 def _weighted(x: Any, how: str) -> Any:

@@ -50,7 +50,9 @@ def top_for_users(
     user_idx = indices_of(user_idx, len(model.users), "user")
     candidates = _candidates(model, items, exclude, rules)
     k, pool = _sizes(model, k, rules)
-    found = top_k(scorer, user_idx, pool, excluded=model.seen if exclude_seen else None, candidates=candidates)
+    found = top_k(
+        scorer, user_idx, pool, excluded=model.known.touched if exclude_seen else None, candidates=candidates
+    )
     return found if rules is None else rules.arrange(model, found, [model.seen.row(int(u)) for u in user_idx], k)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
+import polars as pl
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
 
 from purerec.data.interactions import Csr, Interactions
+from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError, StoreError, first_problem
 from purerec.jit.compiling import COMPILING
 
@@ -32,6 +35,19 @@ def check_data(train: Interactions, valid: Interactions | None) -> None:
         raise DataError("there is nothing to fit on: the train part has no interactions")
     if valid is not None and (valid.users != train.users or valid.items != train.items):
         raise DataError("train and valid must share their vocabularies; make them with split()")
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The people, items and pairs that a fitted model knows."""
+
+    users: Vocabulary
+    items: Vocabulary
+    labels: pl.Series | None
+    seen: Csr
+    """The positives that it was fitted on"""
+    touched: Csr
+    """Every pair of the log, positive or not: what a list leaves out"""
 
 
 class Stopwatch:

@@ -12,7 +12,7 @@ from purerec.data.plugins.named import import_path
 from purerec.errors import ConfigError, StoreError
 from purerec.evaluation.metrics import parse
 from purerec.models.contract.config import make_config
-from purerec.models.contract.fitted_on import FittedOn
+from purerec.models.contract.fitted_on import FittedOn, Known
 from purerec.storage.paths import AnyPath
 from purerec.types import Array
 
@@ -36,6 +36,8 @@ def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | Non
     tensors = {f"model.{name}": array for name, array in model._state().items()}
     tensors |= storage.pack_vocabulary(model.users) | storage.pack_vocabulary(model.items)
     tensors |= {"seen.indptr": model.seen.indptr, "seen.indices": model.seen.indices}
+    if (touched := model.known.touched) is not model.seen:
+        tensors |= {"touched.indptr": touched.indptr, "touched.indices": touched.indices}
     if model.labels is not None:
         tensors |= storage.pack_strings("item.labels", model.labels)
     if model.item_table is not None:
@@ -77,10 +79,17 @@ def _take(model: Recommender, tensors: Mapping[str, Array]) -> None:
     shape = (len(users), len(items))
     if labels is not None and len(labels) != shape[1]:
         raise StoreError(f"there are {len(labels):,} titles for {shape[1]:,} items")
-    storage.check_csr("seen", tensors["seen.indptr"], tensors["seen.indices"], shape)
-    model._knows(users, items, labels, Csr(tensors["seen.indptr"], tensors["seen.indices"], shape))
+    seen = _pairs("seen", tensors, shape)
+    touched = _pairs("touched", tensors, shape) if "touched.indptr" in tensors else seen
+    model._set_known(Known(users, items, labels, seen, touched))
     state = {n.removeprefix("model."): a for n, a in tensors.items() if n.startswith("model.")}
     settings = {name: value for name, value in model.config if type(value) is int}
     model._check_state(state, settings | {"users": shape[0], "items": shape[1]})
     model._set_state(state)
     model.item_table = storage.unpack_item_table(tensors, items)
+
+
+def _pairs(name: str, tensors: Mapping[str, Array], shape: tuple[int, int]) -> Csr:
+    begins, items = tensors[f"{name}.indptr"], tensors[f"{name}.indices"]
+    storage.check_csr(name, begins, items, shape)
+    return Csr(begins, items, shape)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack
 
@@ -25,7 +26,7 @@ from purerec.models.contract.answering import TopOptions
 from purerec.models.contract.config import Config, make_config
 from purerec.models.contract.derived import Derived
 from purerec.models.contract.explaining import Explanation, Person
-from purerec.models.contract.fitted_on import FittedOn, Stopwatch, check_data
+from purerec.models.contract.fitted_on import FittedOn, Known, Stopwatch, check_data
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.rules import ListRules, RuleOptions
 from purerec.models.contract.updating import update
@@ -38,8 +39,7 @@ from purerec.types import F32, I32, I64, State
 class Recommender(ABC):
     """Base of all models: what each one implements, fitting, storing, and the queries that a fitted model answers.
 
-    The queries are implemented in `answering`, `similar`, `explaining` and `updating`, as functions that take a
-    model.
+    The queries are functions of a model, in `answering`, `similar`, `explaining` and `updating`.
 
     config, config_class   its settings, and their class
     is_fitted, fitted_on   whether it is fitted, and on what
@@ -66,7 +66,7 @@ class Recommender(ABC):
         self.config = config if config is not None else make_config(type(self), settings)
         if not isinstance(self.config, self.config_class):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not a {type(config).__name__}")
-        self._users: Vocabulary | None = None
+        self._known: Known | None = None
         self.derived = Derived(self)
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ class Recommender(ABC):
     def set_params(self, **settings: Any) -> Self:
         """Change settings, as in scikit-learn; the model has to be fitted again."""
         self.config = make_config(type(self), self.get_params() | settings)
-        self._users = None
+        self._known = None
         return self
 
     # ------------------------------------------------------------------ every model implements
@@ -167,13 +167,11 @@ class Recommender(ABC):
         return update(self, new, seed=seed, run=run, epochs=epochs)
 
     def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
-        self._knows(train.users, train.items, train.item_labels, train.positives)
+        self._set_known(Known(train.users, train.items, train.item_labels, train.positives, train.pairs))
         self.fitted_on = FittedOn.of(train, seed=seed, seconds=seconds, resolved=self.resolved(train.positives))
 
-    def _knows(self, users: Vocabulary, items: Vocabulary, labels: pl.Series | None, seen: Csr) -> None:
-        """Set the people, items and positives that the model knows."""
-        self._users, self._items, self._labels, self._seen = users, items, labels, seen
-        self.derived = Derived(self)
+    def _set_known(self, known: Known) -> None:
+        self._known, self.derived = known, Derived(self)
         if self.item_table is not None:
             self.set_items(self.item_table)
 
@@ -182,42 +180,44 @@ class Recommender(ABC):
         table.check_knows(self.items)
         aligned = table.aligned(self.items)
         if aligned.titles is not None:
-            titles, old = aligned.titles.head(aligned.n_warm), self._labels
-            self._labels = titles if old is None else titles.zip_with(titles.is_not_null(), old.cast(pl.String))
+            titles, old = aligned.titles.head(aligned.n_warm), self.labels
+            labels = titles if old is None else titles.zip_with(titles.is_not_null(), old.cast(pl.String))
+            self._known = replace(self.known, labels=labels)
         self.item_table = aligned
         return self
 
     def _take_over(self, other: Self) -> None:
         """Adopt the state of an updated copy."""
-        self._knows(other.users, other.items, other.labels, other.seen)
+        self._set_known(other.known)
         self._set_state(other._state())
         self.fitted_on = other.fitted_on
 
     @property
     def is_fitted(self) -> bool:
-        return self._users is not None
+        return self._known is not None
+
+    @property
+    def known(self) -> Known:
+        self._need_fit()
+        assert self._known is not None
+        return self._known
 
     @property
     def users(self) -> Vocabulary:
-        self._need_fit()
-        assert self._users is not None
-        return self._users
+        return self.known.users
 
     @property
     def items(self) -> Vocabulary:
-        self._need_fit()
-        return self._items
+        return self.known.items
 
     @property
     def labels(self) -> pl.Series | None:
-        self._need_fit()
-        return self._labels
+        return self.known.labels
 
     @property
     def seen(self) -> Csr:
         """The positives that the model was fitted on."""
-        self._need_fit()
-        return self._seen
+        return self.known.seen
 
     def _need_fit(self) -> None:
         if not self.is_fitted:
@@ -241,8 +241,9 @@ class Recommender(ABC):
     ) -> pl.DataFrame:
         """The k best items of some users, or of all: a table of user, item, score, rank (and label).
 
-        `items`, if given, are the only candidates; items in `exclude` are never listed (unknown ones are ignored).
-        With `explain`, a column gives reasons: at most this many of the person's own items. For rules, see `rules`.
+        `exclude_seen` leaves out all that is in a person's log. `items`, if given, are the only candidates; items in
+        `exclude` are never listed (unknown ones are ignored). With `explain`, a column gives reasons: at most this
+        many of the person's own items. For rules, see `rules`.
         """
         options = listing.ListOptions(exclude_seen, items, exclude, explain, ListRules.of(rules))
         return pl.concat(listing.blocks_for_users(self, users, k, options, None), rechunk=False)

@@ -1,7 +1,8 @@
 """More data for a fitted model: `model.update(new)` continues from what it knows, with more users and items.
 
     vocabularies    the old ones, with new ids appended: an id keeps its index, and so its row
-    positives       those that the model has seen and the new ones, each pair once
+    positives       those that the model has seen and the new ones, each pair once; so with the pairs that are not
+                    positive, which only lists use
     parameters      models trained in epochs keep theirs in the same rows and columns; new ones start at random, as in
                     a first fit. Then follow a few epochs over all positives at a lower rate.
     no epochs       models that count or solve (itempop, ease, itemknn, slopeone, coclustering), and nmf, whose zeros
@@ -25,7 +26,7 @@ from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError
 from purerec.models.contract.fitted_on import FittedOn, LastUpdate, Stopwatch
 from purerec.training.run import Run
-from purerec.types import I64
+from purerec.types import I64, Mask
 
 if TYPE_CHECKING:
     from purerec.models.contract.model_folder import AnyModel
@@ -38,6 +39,8 @@ class Growth:
 
     united: Interactions
     """All positives, one row each"""
+    touched: Csr
+    """Every pair, positive or not"""
     rows: int
     """Rows of the new log"""
     users: int
@@ -59,6 +62,8 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
     _check(model, epochs)
     growth = unite(model, new)
     if growth.is_nothing:
+        # There is nothing to learn from, but lists leave out what people have rated low since.
+        model._set_known(replace(model.known, touched=growth.touched))
         return model
     watch = Stopwatch()
     grown = copy.copy(model)
@@ -68,6 +73,7 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
         grown._fit(growth.united, None, seed, run or Run())
         used = None
     grown._remember(growth.united, seed, watch.seconds)
+    grown._set_known(replace(grown.known, touched=growth.touched))
     grown.fitted_on = _facts(model.fitted_on, grown.fitted_on, new, growth, used)
     model._take_over(grown)
     return model
@@ -78,18 +84,26 @@ def unite(model: Recommender, new: Interactions) -> Growth:
     log = _as_the_model_sees_it(model, new.compact())
     users, user_idx = append(model.users, log.users)
     items, item_idx = append(model.items, log.items)
-    liked, seen = log.is_positive, model.seen
-    pairs = Csr.of(
-        np.concatenate([seen.users, user_idx[log.user_idx[liked]]]),
-        np.concatenate([seen.indices, item_idx[log.item_idx[liked]]]),
-        (len(users), len(items)),
-    )
+    shape, seen, touched = (len(users), len(items)), model.seen, model.known.touched
+
+    def with_new(old: Csr, new_rows: Mask) -> Csr:
+        return Csr.of(
+            np.concatenate([old.users, user_idx[log.user_idx[new_rows]]]),
+            np.concatenate([old.indices, item_idx[log.item_idx[new_rows]]]),
+            shape,
+        )
+
+    liked = log.is_positive
+    pairs = with_new(seen, liked)
+    all_liked = touched is seen and liked.all()
+    touched = pairs if all_liked else with_new(touched, np.ones_like(liked))
     labels = _labels(model.labels, len(model.items), log.item_labels, item_idx, len(items))
     name = model.fitted_on.name
     united = Interactions(users, items, pairs.users, pairs.indices, item_labels=labels, name=name)
     united.__dict__["pairs"] = pairs  # already computed
     return Growth(
         united,
+        touched,
         rows=len(new),
         users=len(users) - len(model.users),
         items=len(items) - len(model.items),
