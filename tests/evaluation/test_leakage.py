@@ -31,6 +31,20 @@ def test_a_model_that_has_seen_the_answers_is_refused(protocol: Any) -> None:
     assert evaluate(train_only, split, protocol=protocol, on="valid").metrics["P@5"] > 0
 
 
+def test_a_fit_that_the_test_part_stopped_is_refused() -> None:
+    split = random_split()
+    model = pr.make_model("bpr", epochs=2, patience=1, validate_every=1)
+    model.fit(split.train, valid=split.test)
+    with pytest.raises(DataError, match=r"of the [\d,]+ test positives decided when to stop.*valid=split.valid"):
+        evaluate(model, split)
+    assert split.valid is not None
+    model.fit(split.train, valid=split.valid)  # forgets the last one
+    assert evaluate(model, split).metrics["P@5"] >= 0
+    assert evaluate(model, split, on="valid").metrics["P@5"] >= 0
+    unstopped = pr.make_model("bpr", epochs=2, patience=None).fit(split.train, valid=split.test)
+    assert evaluate(unstopped, split).metrics["P@5"] >= 0
+
+
 def test_one_pair_seen_is_enough() -> None:
     split = random_split()
     row = int(np.flatnonzero(split.test.is_positive)[0])

@@ -27,7 +27,8 @@ class Fitted(Protocol):
 
 
 def check_unseen(model: object, split: Split, part: Interactions, what: str) -> None:
-    """Refuse a model that was fitted on other ids, or on positives of the part to evaluate on.
+    """Refuse a model that was fitted on other ids, or on positives of the part to evaluate on, or stopped by those of
+    the test part.
 
     A scorer that does not know what it was fitted on is accepted as it is.
     """
@@ -39,6 +40,12 @@ def check_unseen(model: object, split: Split, part: Interactions, what: str) -> 
                 f"the model was fitted on other {mine.what}s ({_some(mine)}) than this data has ({_some(theirs)}); "
                 "evaluate it on a split of the data it was fitted on"
             )
+    stopped_by: Csr | None = getattr(model, "stopped_by", None)
+    if what == "test" and stopped_by is not None and (seen := stopped_by.overlap(part.positives)):
+        raise DataError(
+            f"{seen:,} of the {part.n_positives:,} test positives decided when to stop the fit, so its score would be "
+            "inflated; fit it with valid=split.valid"
+        )
     if model.seen is split.train.positives:  # the parts of a split share no pair
         return
     seen = model.seen.overlap(part.positives)

@@ -62,6 +62,8 @@ class EpochModel(Recommender):
     history: History | None = None
     continues: ClassVar[bool] = True
     """Whether an update continues from the last fit (see `updating`)"""
+    stopped_by: Csr | None = None
+    """The validation positives that decided how long this fit took, if any; they are not saved"""
     _params: State
 
     def _facts(self) -> dict[str, Any]:
@@ -79,7 +81,7 @@ class EpochModel(Recommender):
         self._train(self._fitting(train, seed), train, valid, seed, run)
 
     def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        validate = None
+        validate, self.stopped_by = None, None
         if valid is not None and valid.n_positives:
             validate = self._validator(fitting, log, valid)
         identity = {
@@ -100,6 +102,8 @@ class EpochModel(Recommender):
             remedy=self._remedy(),
         )
         self._adopt(fitting.parameters(), log.positives)
+        if valid is not None and self.config.patience is not None:
+            self.stopped_by = valid.positives
 
     def _adopt(self, params: State, positives: Csr) -> None:
         """Score with these parameters from now on."""
