@@ -43,8 +43,8 @@ def check_unseen(model: object, split: Split, part: Interactions, what: str) -> 
     stopped_by: Csr | None = getattr(model, "stopped_by", None)
     if what == "test" and stopped_by is not None and (seen := stopped_by.overlap(part.positives)):
         raise DataError(
-            f"{seen:,} of the {part.n_positives:,} test positives decided when to stop the fit, so its score would be "
-            "inflated; fit it with valid=split.valid"
+            f"{seen:,} of the {part.n_positives:,} test positives decided when to stop the fit, so its score would "
+            "be inflated; fit it with valid=split.valid"
         )
     if model.seen is split.train.positives:  # the parts of a split share no pair
         return
