@@ -294,6 +294,8 @@ def test_parquet_polars_pandas_arrow_scipy(tmp_path):
         read(pl.DataFrame({"a": [1]}))
     with pytest.raises(ReadError, match="row 1 has no user"):
         read(pd.DataFrame({"user": ["x", None], "item": [1, 2]}))
+    with pytest.raises(ReadError, match="row 1 has no item"):
+        read(pd.DataFrame({"user": [1, 2], "item": [1, None]}))
 
 
 def test_scipy_matrices():

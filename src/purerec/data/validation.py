@@ -63,6 +63,8 @@ def checked(
     """The rows as Interactions; `row_number` gives the number of a row in errors, such as its line in a file."""
     if not len(table):
         raise DataError(f"{where}: there are no interactions in it; give a file with one interaction per row")
+    # pandas writes a missing number as one that is none.
+    table = table.with_columns(pl.col([r for r in ("user", "item") if table[r].dtype.is_float()]).fill_nan(None))
     rows = _Rows(table, where, row_number)
     for role in [r for r in ROLES if r in table.columns and r != "label"]:
         if table[role].null_count():
