@@ -96,6 +96,13 @@ def test_cold_items(model):
     assert everybody["item"].max() >= N
 
 
+def test_a_table_without_cold_items_is_warned_of(world):
+    table = pr.read_items(pl.DataFrame({"item": list(range(N)), "genre": ["Comedy"] * N}))
+    model = pr.make_model("itempop").fit(world).set_items(table)
+    with pytest.warns(UserWarning, match="no cold items: everything in the item table was in training"):
+        assert len(model.recommend(5, k=3, cold_items=1)) == 3
+
+
 def test_cold_items_keep_to_the_other_rules(model):
     def cold(**rules):
         found = model.recommend_for([0, 4, 8], k=5, cold_items=2, **rules)["item"].to_list()

@@ -100,8 +100,12 @@ def for_history(model: Recommender, history: Iterable[Id] | Id, k: int, options:
 
 def _warn_of_rules(model: Recommender, rules: ListRules | None) -> None:
     """An empty list may be what the rules ask for, or a slip of the pen."""
-    if rules is not None and rules.where and (wrong := nothing_fulfils(table_of(model), rules.where)) is not None:
+    if rules is None:
+        return
+    if rules.where and (wrong := nothing_fulfils(table_of(model), rules.where)) is not None:
         warnings.warn(wrong, stacklevel=4)
+    if rules.cold_items and len(table := table_of(model)) == table.n_warm:
+        warnings.warn("there are no cold items: everything in the item table was in training", stacklevel=4)
 
 
 def history_of(model: Recommender, history: Iterable[Id] | Id) -> I32:
