@@ -210,3 +210,16 @@ def tuned() -> str:
         if "note" in found:
             parts.append(found["note"])
     return "\n\n".join(parts)
+
+
+@table
+def graph_filters() -> str:
+    """The metric of ItemKNN, EASE, GF-CF as published, and the best of the filters tried, by log."""
+    rows = []
+    for r in result("bench-graph_filters")["rows"]:
+        filters = [found["metrics"]["NDCG@20"] for found in r["filters"]]
+        values = [*(r[name]["NDCG@20"] for name in ("itemknn", "ease")), filters[0], max(filters)]
+        name = r["data"].replace("-last", ", the end of each list held out")
+        some = "" if r["people"] is None else f", {r['people']:,} people"
+        rows.append([f"{name}{some}", *_with_best(values)])
+    return markdown(["NDCG@20", "itemknn", "ease", "GF-CF", "best of six filters"], rows)
