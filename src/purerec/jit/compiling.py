@@ -28,7 +28,12 @@ class _Clock(_event.Listener):  # type: ignore[misc]  # its base is Any: numba i
         if not self._depth:
             self.seconds += time.perf_counter() - self._began
 
+    def wait(self, seconds: float) -> None:
+        """Add the time that was spent waiting for another process to compile."""
+        if not self._depth:
+            self.seconds += seconds
+
 
 COMPILING = _Clock()
-"""Its `seconds` are those that this process has spent on compiling so far"""
+"""Its `seconds` are those that this process has spent on compiling so far, or on waiting for others that do"""
 _event.register("numba:compile", COMPILING)

@@ -23,6 +23,8 @@ import numba.core.caching
 import numba.extending
 import platformdirs
 
+from purerec.jit.turns import Turns
+
 Scalar = Any
 """An integer or a float inside a kernel, where it has a machine type that Python's annotations cannot say."""
 
@@ -80,23 +82,40 @@ class Cache:
     def cache_path(self) -> str | None:
         return None if self._numba is None else str(self._numba.cache_path)
 
-    def load_overload(self, signature: Any, context: Any) -> Any:
-        """The machine code of a signature, or None.
+    @cached_property
+    def _turns(self) -> Turns:
+        assert self._numba is not None
+        return Turns(Path(self._numba.cache_path, f"{self.function.__qualname__}.lock"))
 
-        Numba would first load all that it can compile, which takes 0.2 s and is needed to compile only: code
-        without the run time of numba's own (`_nrt=False`) calls nothing but what is there from the start.
-        """
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The machine code of a signature, or None: then numba compiles it next, in this process's turn."""
+        if self._numba is None:
+            return None
         try:
-            return self._numba and self._numba._load_overload(signature, context)
+            found = self._load(signature, context)
+            if found is None:
+                self._turns.take()
+                found = self._load(signature, context)
+                if found is not None:
+                    self._turns.release()
         except Exception:  # a damaged file can raise anything, and must not end a run: it is compiled again
             return None
+        return found
+
+    def _load(self, signature: Any, context: Any) -> Any:
+        """Numba would first load all that it can compile, which takes 0.2 s and is needed to compile only: code
+        without the run time of numba's own (`_nrt=False`) calls nothing but what is there from the start."""
+        return self._numba._load_overload(signature, context)
 
     def save_overload(self, signature: Any, code: Any) -> None:
+        if self._numba is None:
+            return
         try:
-            if self._numba is not None:
-                self._numba.save_overload(signature, code)
+            self._numba.save_overload(signature, code)
         except Exception:  # a full disk or another's lock costs the next start time, and this one nothing
             return
+        finally:
+            self._turns.release()
 
     def flush(self) -> None:
         if self._numba is not None:
