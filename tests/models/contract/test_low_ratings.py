@@ -44,7 +44,8 @@ def test_a_saved_model_leaves_it_out_too(model, tmp_path):
 
 
 def test_without_low_ratings_nothing_more_is_stored(tmp_path):
-    model = make_model("itempop").fit(log(*POSITIVE, *LOW, positive_rating=None))
+    everything = log(*POSITIVE, *LOW, positive_rating=None)
+    model = make_model("itempop").fit(everything).update(everything)
     stored = read_folder(model.save(tmp_path / "m"), kind="model")
     assert not any(name.startswith("touched") for name in stored.tensors)
     assert listed(load_model(tmp_path / "m"), "u0") == listed(model, "u0")

@@ -62,8 +62,8 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
     _check(model, epochs)
     growth = unite(model, new)
     if growth.is_nothing:
-        # There is nothing to learn from, but lists leave out what people have rated low since.
-        model._set_known(replace(model.known, touched=growth.touched))
+        if len(growth.touched) > len(model.known.touched):  # nothing to learn from, but lists leave it out
+            model._set_known(replace(model.known, touched=growth.touched))
         return model
     watch = Stopwatch()
     grown = copy.copy(model)
