@@ -163,10 +163,10 @@ def recommend(
             order,
             [[_id_text(c, v) for c, v in zip(order, row, strict=True)] for row in found.select(order).rows()],
         )
-        _note_empty(found, chosen, include_seen=include_seen)
+        _note_empty(found, chosen, include_seen=include_seen, conditions=bool(rules.where))
 
 
-def _note_empty(found: pl.DataFrame, users: list[str] | None, *, include_seen: bool) -> None:
+def _note_empty(found: pl.DataFrame, users: list[str] | None, *, include_seen: bool, conditions: bool) -> None:
     """Say that there is nothing to list, which a table without rows does not."""
     listed = set(map(str, found["user"])) if users is not None else set()
     without = [user for user in dict.fromkeys(users or []) if user not in listed]
@@ -174,8 +174,9 @@ def _note_empty(found: pl.DataFrame, users: list[str] | None, *, include_seen: b
         return
     more = f" and {len(without) - _NAMED:,} more" if len(without) > _NAMED else ""
     to = f" to {', '.join(map(repr, without[:_NAMED]))}{more}" if without else ""
-    remedy = "" if include_seen else "; --include-seen also lists what they have already"
-    console.note(f"nothing is left to recommend{to}{remedy}")
+    remedies = ["; loosen --where"] * conditions
+    remedies += ["; --include-seen also lists what they have already"] * (not include_seen)
+    console.note(f"nothing is left to recommend{to}{''.join(remedies)}")
 
 
 def _with_cold_reasons(found: pl.DataFrame) -> pl.DataFrame:
