@@ -172,11 +172,13 @@ def test_ids_of_other_types_that_are_exact(tmp_path, ids, expected):
 
 @pytest.mark.parametrize(
     "ids",
-    [[1.5, 2.0], [float("nan"), 1.0], [1e300, 1.0], [2.0**60, 1.0], [decimal.Decimal("1.5"), decimal.Decimal(2)]],
+    [[1.5, 2.0], [float("inf"), 1.0], [1e300, 1.0], [2.0**60, 1.0], [decimal.Decimal("1.5"), decimal.Decimal(2)]],
 )
 def test_ids_that_are_not_exact(ids):
     with pytest.raises(ReadError, match=r"row 0 has the user .*(a fraction|too large)"):
         read(pl.DataFrame({"user": ids, "item": [1, 2]}))
+    with pytest.raises(ReadError, match="row 1 has no user"):
+        read(pl.DataFrame({"user": [ids[1], float("nan")], "item": [1, 2]}, strict=False))
 
 
 def test_damaged_parquet_files(tmp_path):

@@ -189,9 +189,7 @@ def test_stopping_early_on_validation():
     model = pr.PUGMF(epochs=60, patience=2, validate_every=1, dim=4)
     model.fit(parts.train, valid=parts.valid, run=Run())
     assert model.history.best_epoch is not None
-    assert pr.evaluate(model, pr.Split(parts.train, None, parts.valid)).metrics["P@5"] == pytest.approx(
-        model.history.best_metric
-    )
+    assert pr.evaluate(model, parts, on="valid").metrics["P@5"] == pytest.approx(model.history.best_metric)
 
 
 def test_folding_in_a_known_user_agrees_with_training():

@@ -178,7 +178,7 @@ def test_validation_stops_a_fit_and_goes_back_to_the_best(name):
     settings = {"validate_every": 1, "patience": 2, "epochs": 200}
     model = make_model(name, **settings).fit(parts.train, valid=parts.valid)
     assert len(model.history.records) < 200
-    best = pr.evaluate(model, pr.Split(parts.train, None, parts.valid), metrics=["P@5"]).metrics["P@5"]
+    best = pr.evaluate(model, parts, on="valid", metrics=["P@5"]).metrics["P@5"]
     assert best == pytest.approx(model.history.best_metric)
 
 

@@ -198,6 +198,7 @@ class Recommender(ABC):
 
     @property
     def known(self) -> Known:
+        """The people, items and pairs that the model knows."""
         self._need_fit()
         assert self._known is not None
         return self._known
@@ -305,8 +306,7 @@ class Recommender(ABC):
     def similar_items(self, item: Id, k: int = 10) -> pl.DataFrame:
         """The k items most similar to one: a table of item, score, rank (and label).
 
-        By the model's own weights between items, if any; by the cosine of their vectors; else by the cosine of who
-        liked them.
+        By the model's own weights between items, if any; else by the cosine of their vectors, or of who liked them.
         """
         return listing.table(self, similar.top_similar(self, self.items.index(item), k))
 
