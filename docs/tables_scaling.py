@@ -26,7 +26,7 @@ def shards() -> str:
             for n in counts:
                 gains = [values[data, model, n, seed][metric] - base for seed, base in zip(seeds, plain, strict=True)]
                 error = f" ± {stdev(gains) / len(gains) ** 0.5 / mean(plain):.1%}" if len(gains) > 1 else ""
-                cells.append(f"{mean(gains) / mean(plain):+.1%}{error}")
+                cells.append(f"{mean(gains) / mean(plain):+z.1%}{error}")
             rows.append([f"{data}, {model}, {metric}", str(len(seeds)), short(mean(plain)), *cells])
     workers = [f"{n} worker{'s' * (n > 1)}" for n in counts]
     commits = {r["commit"][:10] for r in found if r["commit"]}
