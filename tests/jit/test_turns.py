@@ -68,6 +68,17 @@ def test_a_free_turn_is_taken_without_waiting(lock: Path) -> None:
     assert COMPILING.seconds == before
 
 
+def test_without_locks_nobody_waits(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(turns.fcntl, "flock", refuse)
+    mine = Turns(lock)
+    mine.take()  # leaves no open file behind: that would be a warning
+    assert lock not in turns._OURS
+    mine.release()
+
+
 @pytest.mark.slow
 def test_others_wait_until_the_lock_is_released_or_its_holder_dies(lock: Path) -> None:
     other = hold(lock, 0.3)

@@ -14,7 +14,7 @@ from purerec.jit.compiling import COMPILING
 try:
     import fcntl
 except ImportError:  # Windows: every process compiles for itself
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # mypy takes the name for that of the module
 
 _LONGEST_S = 120.0
 """Longer than any kernel takes. A process that was stopped in the middle must not stop all others."""
@@ -43,10 +43,12 @@ class Turns:
                 waited = True
                 time.sleep(_PAUSE_S)
                 continue
+            except OSError:  # a file system without locks
+                break
             self._held = file
             _OURS.add(self._path)
             break
-        else:
+        if self._held is None:
             file.close()
         if waited:
             COMPILING.wait(time.perf_counter() - began)
