@@ -46,10 +46,8 @@ class LambdaFMConfig(FactorConfig):
     regularization: Annotated[float, Field(ge=0, le=100)] | None = None
     """L2 on the factors of a triple, at each step. None: 0.7 times that of BPR."""
 
-    epochs: int = Field(default=60, ge=0, le=100_000)
+    epochs: int = Field(default=80, ge=0, le=100_000)
     """Passes over the positives."""
-    learning_rate: float = Field(default=0.12, gt=0, le=10)
-    """Step size of SGD, at the start."""
     bias_regularization: float = Field(default=0.01, ge=0, le=100)
     """L2 on the item biases of a triple."""
     sampler: Literal["static", "dynamic", "rank"] = "rank"

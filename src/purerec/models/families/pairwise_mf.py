@@ -6,7 +6,7 @@ score(u, i) = e_u.q_i + b_i
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -14,7 +14,16 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
 from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, PairwiseFolding
-from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule, scheduled
+from purerec.models.contract.iterative import (
+    _RATE_TO_CONTINUE as RATE_TO_CONTINUE,
+)
+from purerec.models.contract.iterative import (
+    EpochConfig,
+    EpochModel,
+    Fitting,
+    RateSchedule,
+    scheduled,
+)
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.rng import named_rng
 from purerec.storage import Layout, Part
@@ -29,8 +38,8 @@ class FactorConfig(EpochConfig):
     """Width of the factors. None: 5, 16 or 32, for up to 200, up to 2,000 or more users."""
     epochs: int = Field(default=100, ge=0, le=100_000)
     """Passes over the positives."""
-    learning_rate: float = Field(default=0.1, gt=0, le=10)
-    """Initial step size of SGD."""
+    learning_rate: Annotated[float, Field(gt=0, le=10)] | None = None
+    """Initial step size of SGD. None: 0.1 for up to 2,000 users, 0.3 for more."""
     schedule: RateSchedule = "cosine"
     """cosine: the rate falls to zero over the epochs; steps: to a fifth after two thirds of the epochs, to a
     twenty-fifth after eight ninths."""
@@ -44,7 +53,7 @@ class FactorConfig(EpochConfig):
     search_space: ClassVar[SearchSpace] = {
         "dim": DIM,
         "epochs": Ints(20, 250),
-        "learning_rate": Floats(0.01, 0.5),
+        "learning_rate": Floats(0.01, 0.5, start=lambda positives: usual_rate(positives.shape[0])),
         "regularization": Floats(0.001, 0.2, start=lambda positives: usual_regularization(positives)),
         "bias_regularization": Floats(1e-4, 0.1),
     }
@@ -53,6 +62,12 @@ class FactorConfig(EpochConfig):
 def usual_regularization(positives: Csr) -> float:
     """The default L2. Beyond its upper limit, models of sparse logs learn nothing but popularity."""
     return min(shrinking(0.2, positives), 0.06)
+
+
+def usual_rate(n_users: int) -> float:
+    """The default step size. Larger logs have longer tails of people and items with few steps each: at a small rate,
+    their factors are still near the start when the epochs end, and lists are close to popularity."""
+    return 0.1 if n_users <= 2_000 else 0.3
 
 
 class FactorModel(EpochModel):
@@ -80,9 +95,18 @@ class FactorModel(EpochModel):
     def _usual_regularization(self, positives: Csr) -> float:
         return usual_regularization(positives)
 
-    def learning_rate(self, number: int) -> float:
-        """The rate of an epoch under the schedule."""
-        return scheduled(self.config.schedule, self.config.learning_rate, number, self.config.epochs)
+    def _rate(self, n_users: int) -> float:
+        """The step size of the first epoch."""
+        return self.config.learning_rate if self.config.learning_rate is not None else usual_rate(n_users)
+
+    def _remedy(self) -> str:
+        rate = self.config.learning_rate
+        now = "0.1, or 0.3 for more than 2,000 users" if rate is None else f"{rate:g}"
+        return f"lower learning_rate (now {now}) or raise regularization"
+
+    def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
+        rate = RATE_TO_CONTINUE * self._rate(len(self.users))
+        return super()._settings_to_continue(epochs) | {"learning_rate": rate}
 
     def _folding(self) -> Folding:
         """By the risk of BPR, with the negatives of training or others equally hard."""
@@ -104,11 +128,11 @@ class PairwiseFitting:
     """SGD on triples, as `training` expects it."""
 
     def __init__(self, model: FactorModel, positives: Csr, settings: PairwiseSettings, seed: int) -> None:
-        self.model = model
+        self._config, self._rate = model.config, model._rate(positives.shape[0])
         self.engine = PairwiseEngine(positives, settings, seed=seed)
 
     def epoch(self, number: int) -> Measures:
-        rate = self.model.learning_rate(number)
+        rate = scheduled(self._config.schedule, self._rate, number, self._config.epochs)
         loss = self.engine.epoch(number, rate)
         return {"phase": "triples", "loss": loss, "learning_rate": rate, **self.engine.norms()}
 

@@ -85,7 +85,7 @@ class PolicyGame(ABC):
     def __init__(self, model: FactorModel, config: PolicyConfig, positives: Csr, seed: int) -> None:
         self._name, self._config, self._seed = model.name, config, seed
         n_users, n_items = positives.shape
-        self.dim = model._dim(n_users)
+        self.dim, self._rate = model._dim(n_users), model._rate(n_users)
         settings = PairwiseSettings(
             dim=self.dim,
             rule=RULES[config.negatives],
@@ -118,7 +118,7 @@ class PolicyGame(ABC):
     def epoch(self, number: int) -> Measures:
         config = self._config
         if number < config.pretrain_epochs:
-            rate = scheduled(config.schedule, config.learning_rate, number, config.pretrain_epochs)
+            rate = scheduled(config.schedule, self._rate, number, config.pretrain_epochs)
             loss = self.engine.epoch(number, rate)
             return {
                 "phase": "pre-training",
