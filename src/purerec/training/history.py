@@ -17,8 +17,9 @@ Measures = dict[str, float | str]
 
 
 def mean_norms(vectors: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
-    """Mean row norms of `user` and `item`, which reveal a fit that diverges."""
-    return {f"{side}_norm": float(np.linalg.norm(vectors[side], axis=1).mean()) for side in ("user", "item")}
+    """Mean row norms of `user` and `item`, which reveal a fit that diverges; infinite if they overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return {f"{side}_norm": float(np.linalg.norm(vectors[side], axis=1).mean()) for side in ("user", "item")}
 
 
 @dataclass(frozen=True)

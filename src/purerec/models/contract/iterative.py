@@ -156,7 +156,8 @@ class EpochModel(Recommender):
         found: dict[str, Any] = {"epochs": epochs or max(1, round(_EPOCHS_TO_CONTINUE * self.config.epochs))}
         if "dim" in type(self.config).model_fields:  # None would depend on the number of users
             found["dim"] = self._params["user"].shape[1]
-        if (rate := getattr(self.config, "learning_rate", None)) is not None:
+        rate = getattr(self.config, "learning_rate", None) or self.fitted_on.resolved.get("learning_rate")
+        if rate is not None:
             found["learning_rate"] = rate * _RATE_TO_CONTINUE
         return found
 

@@ -6,7 +6,7 @@ score(u, i) = e_u.q_i + b_i
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -14,16 +14,7 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
 from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, PairwiseFolding
-from purerec.models.contract.iterative import (
-    _RATE_TO_CONTINUE as RATE_TO_CONTINUE,
-)
-from purerec.models.contract.iterative import (
-    EpochConfig,
-    EpochModel,
-    Fitting,
-    RateSchedule,
-    scheduled,
-)
+from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.rng import named_rng
 from purerec.storage import Layout, Part
@@ -103,10 +94,6 @@ class FactorModel(EpochModel):
         rate = self.config.learning_rate
         now = "0.1, or 0.3 for more than 2,000 users" if rate is None else f"{rate:g}"
         return f"lower learning_rate (now {now}) or raise regularization"
-
-    def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
-        rate = RATE_TO_CONTINUE * self._rate(len(self.users))
-        return super()._settings_to_continue(epochs) | {"learning_rate": rate}
 
     def _folding(self) -> Folding:
         """By the risk of BPR, with the negatives of training or others equally hard."""
