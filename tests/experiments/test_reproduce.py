@@ -193,10 +193,23 @@ def test_the_quick_form_of_a_table(table):
     ]
 
 
+def test_all_are_the_experiments_of_the_report():
+    found = set(reproduce.chosen(["all"]))
+    assert {f"table{n}" for n in range(1, 6)} <= found
+    assert {"figure-runtime", "figure-prior", "figure-noise", "figure-prior-gowalla", "leave-one-out"} <= found
+    assert not found & {"gowalla-published", "small-logs", "softmax"}
+    assert set(reproduce.chosen(["everything"])) == set(reproduce.names()) > found
+
+
+def test_a_group_is_not_mixed_with_names():
+    with pytest.raises(ConfigError, match="'all' stands for several experiments"):
+        reproduce.chosen(["all", "table1"])
+
+
 def test_every_table_of_the_paper_has_a_quick_form():
     found = reproduce.chosen(["all"], quick=True)
     assert {"table1", "table2", "table3", "table4", "table5"} <= set(found)
-    assert "other-fakes" not in found  # slow
+    assert "other-fakes" not in reproduce.chosen(["everything"], quick=True)  # slow
     assert "other-fakes" in reproduce.chosen(["other-fakes"], quick=True)
     with pytest.raises(ConfigError, match="defaults-yelp is about larger data than --quick runs on"):
         reproduce.chosen(["defaults-yelp"], quick=True)

@@ -13,7 +13,7 @@ from purerec.output import console
 
 
 def reproduce(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, or all.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, or all, or everything.")],
     quick: Annotated[bool, typer.Option("--quick", help="ML-100k only, one seed, few values.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again even where results are stored.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results"),
@@ -22,6 +22,9 @@ def reproduce(
     ] = None,
 ) -> None:
     """Run the experiments behind tables and figures, and write their results files.
+
+    `all` are the experiments of the report: the paper's tables and figures, and those that decide about its claims.
+    `everything` also includes those behind the default settings, which take hours more.
 
     Finished results are stored, so that the same command continues after an interruption, and a second process with
     the same command shares the work.
@@ -40,7 +43,8 @@ def reproduce(
         _check_report(report)
     for name in specs:
         check_file(reproduce.results_file(name, out), makes_folders=True)
-    if names == ["all"] and (skipped := sorted(set(reproduce.names()) - set(specs))):
+    group = reproduce.GROUPS.get(names[0]) if len(names) == 1 else None
+    if group is not None and (skipped := sorted(set(group()) - set(specs))):
         console.note(f"left out, being slow or about larger data: {', '.join(skipped)}")
     store = cell_store(fresh=fresh)
     with watching() as watch:
@@ -49,8 +53,8 @@ def reproduce(
             console.write_json(found, str(target))
             console.note(f"{name}: written to {target}")
     if report is not None:
-        # With 'all', everything that the folder has results for: a quick run skips experiments on larger data.
-        _write_report(report, out, None if names == ["all"] else specs)
+        # Of a group, everything that the folder has results for: a quick run skips experiments on larger data.
+        _write_report(report, out, specs if group is None else None)
         console.note(f"report: written to {report}")
 
 

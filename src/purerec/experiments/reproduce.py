@@ -52,7 +52,8 @@ from purerec.experiments.specs import (
 from purerec.experiments.statistics import data_statistics
 from purerec.experiments.updating import updating_quality
 from purerec.experiments.validation import on_validation_splits
-from purerec.output.study.claims import pairs_to_test
+from purerec.output.study.claims import claim_specs, pairs_to_test
+from purerec.output.study.figures import figure_specs
 from purerec.paper.printed import folder
 from purerec.tuning.search import Tell
 from purerec.tuning.settings_file import check_searched, tuned_file
@@ -66,21 +67,34 @@ def names() -> list[str]:
     return sorted(path.stem for path in folder().glob("*.toml") if path.stem not in _NO_EXPERIMENTS)
 
 
+def names_in_report() -> list[str]:
+    """The experiments of the report: the paper's tables, and what figures and verdicts on claims are based on."""
+    used = {name for figure in figure_specs() for name in figure.results}
+    used |= {name for claim in claim_specs() for name in claim.results}
+    return [name for name in names() if name.startswith("table") or name in used]
+
+
+GROUPS = {"all": names_in_report, "everything": names}
+"""Names that stand for several experiments"""
+
+
 def chosen(asked: Sequence[str], *, quick: bool = False) -> dict[str, AnyExperiment]:
-    """The experiments of these names, or all, checked. `quick` gives their small versions; 'all' then skips those
-    that have none or are slow even so."""
-    known, is_all = names(), list(asked) == ["all"]
+    """The experiments of these names, or of a group, checked. `quick` gives their small versions; a group then
+    skips those that have none or are slow even so."""
+    known, group = names(), GROUPS.get(asked[0]) if len(asked) == 1 else None
     found = {}
-    for name in known if is_all else dict.fromkeys(asked):
+    for name in group() if group else dict.fromkeys(asked):
+        if name in GROUPS:
+            raise ConfigError(f"{name!r} stands for several experiments; use it without other names")
         if name not in known:
-            raise ConfigError(f"there is no experiment {name!r}; {did_you_mean(name, [*known, 'all'])}")
+            raise ConfigError(f"there is no experiment {name!r}; {did_you_mean(name, [*known, *GROUPS])}")
         spec: AnyExperiment | None = read_experiment(folder() / f"{name}.toml")
         assert spec is not None
         if quick:
-            spec = None if is_all and getattr(spec, "slow", False) else quick_form(spec)
+            spec = None if group and getattr(spec, "slow", False) else quick_form(spec)
         if spec is not None:
             found[name] = spec
-        elif not is_all:
+        elif not group:
             raise ConfigError(f"{name} is about larger data than --quick runs on; run it without --quick")
     return found
 
