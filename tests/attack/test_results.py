@@ -78,7 +78,7 @@ def test_a_model_that_fails_does_not_take_the_others_down(clicks, tmp_path):
     assert list(found["failed"]) == ["ease"]
     assert "memory_mb" in found["failed"]["ease"]
     assert "ease failed and is left out: ease needs" in " ".join(done.stderr.split())
-    assert "Use itemknn: it is better" in done.stdout
+    assert "Use itemknn: it beats every other model" in done.stdout
     alone = purerec(*command, "--models", "ease", check=2)
     assert "no model could be compared: ease: ease needs" in " ".join(alone.stderr.split())
 
@@ -121,7 +121,7 @@ def test_the_next_step_after_a_fit_can_be_typed_as_it_stands(tmp_path):
 
 def test_tuned_settings_are_not_for_every_split(ml_100k):
     refused = purerec("compare", "ml-100k", "--split", "u2", "--tuned", "--models", "itempop", "--seeds", 1, check=2)
-    assert "was searched on 20,000 of the 20,000 rows of this test part" in " ".join(refused.stderr.split())
+    assert "was tuned on 20,000 of the 20,000 rows of this test part" in " ".join(refused.stderr.split())
     done = purerec("compare", "ml-100k", "--split", "u1", "--tuned", "--models", "itempop", "--seeds", 1, check=0)
     assert "inflated" not in done.stderr
 

@@ -165,7 +165,7 @@ def test_a_known_user(movies: Service, open_page: OpenPage) -> None:
     expect(page.locator("#past-items li").nth(12)).to_be_focused()
     expect(page.locator("#past-more")).to_be_hidden()
     page.goto(f"{movies.url}/#/user?id=nobody")
-    expect(page.locator("#user-list")).to_have_text("The model was not fitted on a user “nobody”.")
+    expect(page.locator("#user-list")).to_have_text("No user “nobody” in the training data.")
     expect(page.locator("#past")).to_be_hidden()
 
 

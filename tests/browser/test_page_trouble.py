@@ -53,7 +53,7 @@ def test_a_token(serve: Callable[..., Service], movies_folder: Path, open_page: 
     expect(field).to_be_focused()
     page.keyboard.type("wrong")
     page.keyboard.press("Enter")
-    expect(page.locator("#token-error")).to_have_text("The service did not take this token.")
+    expect(page.locator("#token-error")).to_have_text("The service rejected this token.")
     expect(field).to_be_focused()
     field.fill("open-sesame")
     page.keyboard.press("Enter")
@@ -85,7 +85,7 @@ def test_a_late_refusal_of_an_old_token_does_not_count_against_a_new_one(
     with page.expect_request("**/v1/recommend"):
         page.keyboard.type("wrong")
         page.keyboard.press("Enter")
-    expect(page.locator("#token-error")).to_have_text("The service did not take this token.")
+    expect(page.locator("#token-error")).to_have_text("The service rejected this token.")
     with page.expect_request("**/v1/model"):
         field.fill("open-sesame")
         page.keyboard.press("Enter")

@@ -87,7 +87,7 @@ def test_variety_popularity_and_new_items(shop: Service, open_page: OpenPage) ->
     expect(page.locator('[aria-busy="true"]')).to_have_count(0)
     assert numbers(page) != before
     panel.get_by_label("Also new items").check()
-    new = rows(page).filter(has_text="New, and like what they liked")
+    new = rows(page).filter(has_text="New, similar to their likes")
     expect(new).to_have_count(1)
     expect(new.locator("h3")).to_contain_text(str(N))
     expect(new.get_by_role("button")).to_have_count(0)

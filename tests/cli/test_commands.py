@@ -9,7 +9,7 @@ from conftest import purerec
     ("args", "message"),
     [
         (["evaluate", "DATA"], "either --model NAME or --from DIR"),
-        (["evaluate", "DATA", "--model", "oracle"], "there is no model 'oracle'; there are itempop"),
+        (["evaluate", "DATA", "--model", "oracle"], "unknown model 'oracle'; choose from itempop"),
         (["evaluate", "DATA", "--model", "itempop", "--set", "dim=3"], "no setting 'dim'"),
         (["evaluate", "DATA", "--model", "pure", "--set", "dim=0"], "greater than or equal to 1"),
         (["evaluate", "DATA", "--model", "pure", "--set", "dmi=8"], "did you mean dim?"),
@@ -27,7 +27,7 @@ from conftest import purerec
         (["recommend", "nowhere", "--user", "u1"], "does not exist"),
         (["recommend", "MODEL", "--user", "u1", "-k", "0"], "k must be a whole number of at least 1, not 0"),
         (["fit", "DATA", "--model", "itempop", "--out", "DATA"], "is DATA itself"),
-        (["compare", "DATA", "--models", "itempop,magic"], "there is no model 'magic'"),
+        (["compare", "DATA", "--models", "itempop,magic"], "unknown model 'magic'"),
         (["compare", "DATA", "--models", "itempop,ease", "--set", "dim=3"], "has a setting 'dim'"),
         (["compare", "DATA", "--models", "pure,ease", "--set", "dim=x"], "dim"),
         (["fit", "DATA"], "Missing option"),

@@ -38,7 +38,7 @@ def test_the_hint_at_positives_is_one_that_works(tmp_path):
         low, high = scale.split(",")
         (tmp_path / "log.csv").write_text(f"user,item,rating\na,x,{low}\na,y,{high}\nb,x,{high}\n")
         told = purerec("data", "show", tmp_path / "log.csv", check=0).stderr
-        assert f"(with --min-rating {hint}, only those of {hint} and more)" in told
+        assert f"(to count only {hint} and above, add --min-rating {hint})" in told
         purerec("data", "show", tmp_path / "log.csv", "--min-rating", str(hint), check=0)
 
 

@@ -49,7 +49,7 @@ def test_warm(command: Command, parts: list[str]) -> None:
 def test_compare(command: Command, parts: list[str]) -> None:
     done = command("compare", *parts, "--models", "itempop,itemknn", "--seeds", "1")
     assert done.code == 0
-    assert "Use itemknn: it is better" in done.out
+    assert "Use itemknn: it beats every other model" in done.out
     assert "users; with so few, only large differences" in done.err
 
 

@@ -50,7 +50,7 @@ def test_warm_and_cold_users_are_shown_apart(command: Command, tmp_path: Path) -
     )
     assert "users with a train positive" in done.out
     assert "positives on known items" in done.out
-    assert "this rests on 9 users" in done.err
+    assert "based on only 9 users" in done.err
 
 
 def test_the_next_command_has_the_options_that_matter(command: Command, tmp_path: Path) -> None:

@@ -27,5 +27,5 @@ def test_long_compiling_is_mentioned_beside_the_time_that_leaves_it_out(
     for args in (["fit", clicks, "--model", "itempop", "--out", "m"], ["update", "m", "more.csv", "--out", "m"]):
         done = command(*args)
         assert " in 0.00 s, saved in m" in done.out
-        note = "compiling took 7 s on top; the next time on this machine does without it"
+        note = "compiling took 7 s more; later runs on this machine skip it"
         assert (note in done.err) == told

@@ -79,7 +79,7 @@ def test_an_item_without_a_score_says_why_it_is_there(command: Command, tmp_path
     (tmp_path / "items.csv").write_text(f"item,kind\n{kinds}fresh,a\n")
     assert command("fit", "log.csv", "--model", "itempop", "--items", "items.csv", "--out", "m").code == 0
     *_, usual, cold = command("recommend", "m", "--user", "u1", "-k", "3", "--cold-items", "1").out.splitlines()
-    assert cold.split(maxsplit=3) == ["u1", "3", "fresh", "new, and like what you liked"]
+    assert cold.split(maxsplit=3) == ["u1", "3", "fresh", "new, similar to your likes"]
     assert "liked" not in usual
     empty = command("recommend", "m", "--user", "u1", "--only", "i1", "--where", "kind=b")
     assert "nothing is left to recommend to 'u1'; loosen --where; --include-seen also lists" in empty.err

@@ -85,7 +85,7 @@ def test_the_test_part_is_never_looked_at(clicks, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--model", "nothing"], "there is no model 'nothing'"),
+        (["--model", "nothing"], "unknown model 'nothing'"),
         (["--model", ","], "at least one model"),
         (["--model", "ease", "--metric", "P"], "unknown metric"),
         (["--model", "ease", "--trials", "0"], "--trials"),

@@ -222,5 +222,5 @@ def test_save_and_load(tmp_path):
 
 
 def test_what_is_no_log_is_refused():
-    with pytest.raises(SplitError, match=r"as pr.read or pr.load returns, not str"):
+    with pytest.raises(SplitError, match=r"a log from pr.read or pr.load, not str"):
         split("clicks.csv")

@@ -153,5 +153,5 @@ def test_names() -> None:
     assert parse("Coverage@10").needs_lists
     assert not parse("MAP").needs_lists
     for name in ("p@5", "P", "P@0", "P@-1", "P@x", "MAP@10", "Precision@5", "", "Gini", "P@5 ", None):
-        with pytest.raises(ConfigError, match="known are MAP, MRR, P@k, NDCG@k, Recall@k, HitRate@k, Coverage@k"):
+        with pytest.raises(ConfigError, match="choose from MAP, MRR, P@k, NDCG@k, Recall@k, HitRate@k, Coverage@k"):
             parse(name)  # type: ignore[arg-type]

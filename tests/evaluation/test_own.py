@@ -85,7 +85,7 @@ def test_wrong_ones_are_refused_with_a_sentence() -> None:
         parse("hits")
     with pytest.raises(ConfigError, match="the metric endless has no k: write endless"):
         parse("endless@3")
-    with pytest.raises(ConfigError, match=r"known are MAP.*AUC, endless, hits@k"):
+    with pytest.raises(ConfigError, match=r"choose from MAP.*AUC, endless, hits@k; k is an integer"):
         parse("hit")
 
 

@@ -181,7 +181,7 @@ def test_what_is_reported() -> None:
     assert told["metrics"] == found.metrics
     assert (told["users"], told["users_skipped"], told["protocol"]) == (2, 1, "exact")
     text = str(found)
-    assert "table on test (exact, all items ranked; 2 users, 1 without a test positive left out)" in text
+    assert "table on test (exact, all items ranked; 2 users, 1 skipped (no test positive))" in text
     heading, values = text.splitlines()[1:]
     assert len(heading) == len(values)
     assert "NDCG@10" in heading
@@ -221,7 +221,7 @@ def test_fingerprint_tells_protocols_and_pools_apart() -> None:
 
 def test_wrong_use() -> None:
     split, model = make_split(TRAIN, TEST), descending(3, 6)
-    with pytest.raises(ConfigError, match="known are exact, sampled, as_published"):
+    with pytest.raises(ConfigError, match="choose exact, sampled, as_published"):
         evaluate(model, split, protocol="exakt")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="'test' or 'valid'"):
         evaluate(model, split, on="train")  # type: ignore[arg-type]
@@ -304,5 +304,5 @@ def test_published_pattern_on_ml_1m(data_dir: Path) -> None:
 
 def test_what_is_no_split_is_refused() -> None:
     split = random_split()
-    with pytest.raises(ConfigError, match=r"on a split, such as pr.split\(data\), not on Interactions"):
+    with pytest.raises(ConfigError, match=r"a split, such as pr.split\(data\), not Interactions"):
         evaluate(Table(np.zeros(split.train.positives.shape)), split.train)  # type: ignore[arg-type]

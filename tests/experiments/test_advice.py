@@ -44,7 +44,7 @@ def test_a_clear_winner():
     assert repr(found).splitlines()[1:] == [found.advice]
     assert len(repr(found.results["pure"])) < 1_000  # no settings, and no values of single users
     assert found.advice.startswith(
-        "Use pure: it is better in P@5 than every other over 400 people; next is ease, 0.1000"
+        "Use pure: it beats every other model in P@5 over 400 people; next is ease, 0.1000"
     )
     assert found.advice.endswith("behind, p < 0.001 (Holm).")
     assert doubts(found) == []
@@ -66,8 +66,8 @@ def test_metrics_that_disagree_and_other_doubts():
     ease, pure = run("ease", {"P@5": 0.2, "MRR": 0.6}, people=40), run("pure", {"P@5": 0.3, "MRR": 0.5}, people=40)
     found = comparison([ease, pure], failed={"bpr": "out of memory"}, stopped={"gmf": "stopped after 3 s"})
     assert doubts(found) == [
-        "the metrics disagree: pure has the best P@5, but ease is ahead in MRR* (* more than chance)",
-        "this rests on 40 users; with so few, only large differences are significant",
+        "the metrics disagree: pure has the best P@5, but ease is ahead in MRR* (* significantly)",
+        "based on 40 users; with so few, only large differences are significant",
         "bpr failed and is left out: out of memory",
         "gmf is left out: stopped after 3 s",
     ]
@@ -76,7 +76,7 @@ def test_metrics_that_disagree_and_other_doubts():
 def test_one_person_is_not_people():
     found = comparison([run("ease", {"P@5": 0.2}, people=1), run("pure", {"P@5": 0.2}, people=1)])
     assert found.advice.endswith("not significantly different in P@5 over 1 person.")
-    assert doubts(found) == ["this rests on 1 user; with so few, only large differences are significant"]
+    assert doubts(found) == ["based on 1 user; with so few, only large differences are significant"]
 
 
 def test_numbers_are_for_people():

@@ -39,7 +39,7 @@ def clicks(tmp_path_factory):
     ],
     ids=["settings", "file", "against"],
 )
-@pytest.mark.filterwarnings("ignore:found.toml was searched on other data")
+@pytest.mark.filterwarnings("ignore:found.toml was tuned on other data")
 def test_what_the_command_prints(clicks, arguments, options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "found.toml").write_text("[models.ease]\nsettings = { regularization = 7 }\n")
@@ -65,7 +65,7 @@ def test_a_split_of_ones_own(clicks):
     assert again.results["itempop"][0].evaluation.metrics == found.results["itempop"][0].evaluation.metrics
     with pytest.raises(ConfigError, match="the data is a split already"):
         pr.compare(parts, ["itempop"], split="ratio")
-    with pytest.raises(DataError, match=r"data is what pr.read or pr.load returns, or a split of it, not PosixPath"):
+    with pytest.raises(DataError, match=r"data must be from pr.read or pr.load, or a split of it, not PosixPath"):
         pr.compare(clicks, ["itempop"])
     assert found.mean("itempop", "P@5") == pr.evaluate(pr.ItemPop().fit(parts.full_train), parts).metrics["P@5"]
 
@@ -73,7 +73,7 @@ def test_a_split_of_ones_own(clicks):
 def test_mistakes_are_errors_before_anything_is_fitted(clicks):
     data = pr.read(clicks)
     for arguments, message in [
-        ({"models": ["pur"]}, "there is no model 'pur'"),
+        ({"models": ["pur"]}, "unknown model 'pur'"),
         ({"models": ["ease"], "settings": {"dim": 3}}, "no setting 'dim'"),
         ({"models": ["ease", "itempop"], "settings": {"dim": 3}}, "none of ease, itempop has a setting 'dim'"),
         ({"models": ["ease"], "metric": "Q@5"}, "unknown metric"),

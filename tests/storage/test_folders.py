@@ -111,7 +111,7 @@ def edit(**changes):
         (truncate, "damaged or truncated"),
         (flip, "damaged or truncated"),
         (lambda f: (f / storage.TENSORS).unlink(), "cannot be read"),
-        (lambda f: (f / storage.MANIFEST).unlink(), "not a purerec folder"),
+        (lambda f: (f / storage.MANIFEST).unlink(), "incomplete, or not from purerec"),
         (lambda f: (f / storage.MANIFEST).write_text("{"), "damaged"),
         (lambda f: (f / storage.MANIFEST).write_bytes(b"\xff\xfe"), "damaged"),
         (lambda f: (f / storage.MANIFEST).write_text("[]"), "not written by purerec"),

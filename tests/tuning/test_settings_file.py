@@ -113,7 +113,7 @@ def test_settings_of_other_data_or_of_unknown_origin_are_used_with_a_warning(tmp
     for file in (path, strange, untold):
         settings_file.check_searched(file, grown, pr.split(grown, "ratio"), warnings.append)
     assert len(warnings) == 3
-    assert all("was searched on other data than this" in line and "inflated" in line for line in warnings)
+    assert all("was tuned on other data" in line and "inflated" in line for line in warnings)
 
 
 @pytest.mark.parametrize(("name", "how"), [("ml-100k", "u1"), ("ml-1m", "auto"), ("yelp", "auto")])

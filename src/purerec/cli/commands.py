@@ -32,7 +32,7 @@ from purerec.output.streams import INTERRUPTED, OutputError
 app = typer.Typer(
     name="purerec",
     cls=PlainGroup,
-    help="Recommendations from a log of interactions, and an honest evaluation of them.",
+    help="Make recommendations from a log of interactions, and evaluate them honestly.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -49,9 +49,7 @@ def compare(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(
-            "--seeds", help="Runs of each model, with seeds 0, 1, ...; by default 5, 3 or 1 by the size.", min=1
-        ),
+        typer.Option("--seeds", help="Runs per model (seeds 0, 1, ...); by default 5, 3 or 1, by data size.", min=1),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option("--against", help="Model that the others are tested against.")
@@ -59,7 +57,7 @@ def compare(
     metrics: MetricsOpt = None,
     metric: Annotated[
         str | None,
-        typer.Option("--metric", help="The one that is tested, and that the advice rests on."),
+        typer.Option("--metric", help="The metric to test and to base the advice on."),
     ] = None,
     set_: SetOpt = None,
     settings: SettingsOpt = None,
@@ -71,17 +69,17 @@ def compare(
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
     limit: Annotated[
-        str | None, typer.Option("--limit", metavar="TIME", help="The most that one model may take, such as 5m.")
+        str | None, typer.Option("--limit", metavar="TIME", help="Time limit for each model, such as 5m.")
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the metric against the time of a fit: .svg or .png."),
+        typer.Option("--plot", metavar="FILE", help="Plot the metric against fit time (.svg or .png)."),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again even where results are stored.")] = False,
     json: JsonOpt = None,
     reading: Reading = Reading(),
 ) -> None:
-    """Several models on the same split: means over seeds, paired tests, and which one to use.
+    """Compare models on one split: means over seeds, paired tests, and which one to use.
 
     Results are stored: the same command continues after an interruption, another model is added without rerunning the
     others, and a second process with the same command shares the work. --set applies to those models that have such a
@@ -137,7 +135,7 @@ def compare(
                 warn=console.warn,
             )
     except KeyboardInterrupt:
-        raise console.Interrupted("interrupted; finished results are stored: the same command continues") from None
+        raise console.Interrupted("interrupted; finished results are stored: run it again to continue") from None
     if plot is not None:
         found.plot().save(plot)
     if json:
@@ -167,7 +165,7 @@ def _show(found: Comparison, parts: Split, others: dict[str, dict[str, float]]) 
     console.say(f"{found.data}, {parts.describe()}; {found.label}; {many}")
     console.table(["model", *found.metrics], found.scores(), bold=found.best_scores())
     if found.paper:
-        console.say("paper: its Table 2, where vectors have 5 numbers; for the same width here add --set dim=5")
+        console.say("paper: its Table 2, with vectors of width 5; add --set dim=5 to use that width here")
     console.say()
     if shared := [m for m in found.metrics if any(m in values for values in others.values())]:
         rows = [[name, *(values.get(m) for m in shared)] for name, values in others.items()]

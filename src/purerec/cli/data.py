@@ -38,7 +38,7 @@ def data_list(json: JsonOpt = None) -> None:
 @app.command("show", cls=PlainCommand)
 @spread
 def data_show(name: DataArg, reading: Reading, json: JsonOpt = None) -> None:
-    """Statistics of a data set; of one with a name, beside the paper's Table 1, with licence and source.
+    """Show statistics of a data set; for a named one, also the paper's Table 1, licence and source.
 
     Examples:
       purerec data show ml-1m

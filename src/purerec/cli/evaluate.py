@@ -43,15 +43,15 @@ def evaluate(
     split: SplitOpt = "auto",
     given: Parts = Parts(),
     metrics: MetricsOpt = None,
-    metric: Annotated[str | None, typer.Option("--metric", help="The one that decides: it is shown first.")] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="The deciding metric; shown first.")] = None,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="COLUMN", help="Also per group, of --users or --items.")
+        str | None, typer.Option("--by", metavar="COLUMN", help="Also break results down by column.")
     ] = None,
     users_table: Annotated[
-        Path | None, typer.Option("--users", metavar="FILE", help="Table of users with the column of --by.")
+        Path | None, typer.Option("--users", metavar="FILE", help="User table with the --by column.")
     ] = None,
     items_table: Annotated[
-        Path | None, typer.Option("--items", metavar="FILE", help="Table of items with the column of --by.")
+        Path | None, typer.Option("--items", metavar="FILE", help="Item table with the --by column.")
     ] = None,
     protocol: ProtocolOpt = "exact",
     pool: PoolOpt = 500,
@@ -124,8 +124,8 @@ def evaluate(
     console.detail(told_settings(chosen))
     console.say(f"{chosen.name} on {log.name}, {parts.describe()}; {result.evaluation.label}")
     console.say(
-        f"{counted(facts['users'], 'user')} evaluated, {facts['users_without_positives']:,} without a test positive "
-        f"left out; "
+        f"{counted(facts['users'], 'user')} evaluated, {facts['users_without_positives']:,} skipped "
+        f"(no test positive); "
         f"fitted in {facts['fit_seconds']:.2f} s, evaluated in {facts['evaluate_seconds']:.2f} s"
     )
     rows: list[list[Any]] = [[chosen.name, *facts["metrics"].values()]]
@@ -141,7 +141,7 @@ def evaluate(
         console.say()
         console.table([str(by), *groups.columns[1:]], groups.rows())
     if facts["users"] < FEW_USERS:
-        console.note(f"this rests on {counted(facts['users'], 'user')}; another split may well say something else")
+        console.note(f"based on only {counted(facts['users'], 'user')}; another split may give other results")
     if from_ is None:
         same = [*settings_words(set_, settings), *as_given(reading)]
         source = data if data is not None else given.train

@@ -203,13 +203,13 @@ def check_shared(model: str) -> None:
 def _about_items(table: ItemTable) -> str:
     """What was found about the items."""
     columns = ", ".join(f"{name} ({column.kind})" for name, column in table.columns.items())
-    new = f"; {table.n_cold:,} that nobody had, see --cold-items" if table.n_cold else ""
+    new = f"; {table.n_cold:,} not in training, see --cold-items" if table.n_cold else ""
     return f"items: {columns or 'no columns but the title'}{new}"
 
 
 def _check_metrics(metrics: str | None, metric: str | None, *, split: str | None, early_stopping: bool) -> None:
     """Refuse options that would have no effect."""
     if metrics is not None and split is None:
-        raise ConfigError("--metrics are measured on a test part; add --split, such as --split ratio")
+        raise ConfigError("--metrics needs a test part; add --split, such as --split ratio")
     if metric is not None and not early_stopping:
-        raise ConfigError("--metric is what --early-stopping watches; add --early-stopping, or leave it out")
+        raise ConfigError("--metric needs --early-stopping; add it, or leave --metric out")

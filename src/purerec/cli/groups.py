@@ -48,7 +48,7 @@ class Common:
     ] = False
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Also what was read, settings and epochs.", rich_help_panel="General"),
+        typer.Option("--verbose", "-v", help="Also show input, settings and epochs.", rich_help_panel="General"),
     ] = False
 
     @contextmanager
@@ -117,7 +117,7 @@ class Reading(FileColumns):
                 f"--{role}" for role in ("user", "item", "rating", "timestamp") if getattr(self, role) is not None
             ]
             if given:
-                raise ConfigError(f"{', '.join(given)} say how to read a file, and {source} is a named data set")
+                raise ConfigError(f"leave out {', '.join(given)}: {source} is a named data set, not a file")
             data = catalog.load(source, progress=console.progress())
             return data if self.min_rating is None else data.with_positives(self.min_rating)
         if not os.path.exists(source) and not Path(source).suffix and os.sep not in source:  # never raises
@@ -164,7 +164,7 @@ class Reading(FileColumns):
             high = highest if highest - lowest <= 1 else min(highest, round(lowest + 0.75 * (highest - lowest)))
             console.note(
                 f"{source}: ratings from {lowest:g} to {highest:g}; every row counts as a "
-                f"positive (with --min-rating {high:g}, only those of {high:g} and more)"
+                f"positive (to count only {high:g} and above, add --min-rating {high:g})"
             )
 
 
@@ -182,7 +182,7 @@ class ReadingWithTitles(Reading):
         if self.items is None:
             return None
         if self.titles is not None:
-            raise ConfigError("give either --titles or --items: a title column there is taken for the titles")
+            raise ConfigError("give --titles or --items, not both: --items may have a title column")
         from purerec.data.items.reading import read_items
 
         return read_items(self.items, encoding=self.encoding)
@@ -199,8 +199,8 @@ class ReadingWithTitles(Reading):
             ids = ", ".join(map(repr, list(labels)[:2]))
             there = ", ".join(map(repr, data.items.ids.head(2).to_list()))
             raise DataError(
-                f"{self.titles} has no title of an item of {source}: its ids are {ids or 'missing'}, those of the "
-                f"data {there}; write them as in the data"
+                f"no id in {self.titles} is in {source}: it has {ids or 'none'}, and the "
+                f"data has {there}; write them as in the data"
             )
         return found
 

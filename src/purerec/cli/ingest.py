@@ -52,7 +52,7 @@ def ingest(
                 progress=progress,
             )
         except KeyboardInterrupt:
-            raise console.Interrupted("interrupted: the same command with --resume continues") from None
+            raise console.Interrupted("interrupted; run it again with --resume to continue") from None
     console.say(
         f"{counted(found.facts.rows, 'interaction')} of {counted(found.n_users, 'user')} and "
         f"{counted(found.n_items, 'item')} in {counted(found.n_parts, 'part')}, written to {out}"

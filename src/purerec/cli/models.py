@@ -16,7 +16,7 @@ def models(
         str | None, typer.Argument(help="Show the settings of this model.", autocompletion=complete_model)
     ] = None,
 ) -> None:
-    """The models, or the settings of one.
+    """List models or a model's settings.
 
     Example: purerec models pure
     """

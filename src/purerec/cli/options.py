@@ -53,17 +53,17 @@ SettingsOpt = Annotated[
     ),
 ]
 JsonOpt = Annotated[
-    str | None, typer.Option("--json", metavar="FILE|-", help="Write JSON to a file, or to standard output.")
+    str | None, typer.Option("--json", metavar="FILE|-", help="Write JSON to a file, or to stdout with -.")
 ]
 ProtocolOpt = Annotated[
     str,
-    typer.Option("--protocol", help="exact, sampled or as_published (defective, for explaining tables 3 and 4)."),
+    typer.Option("--protocol", help="exact, sampled or as_published (defective; explains Tables 3 and 4)."),
 ]
 MetricsOpt = Annotated[
     str | None,
     typer.Option("--metrics", metavar="NAME,NAME", help="What to measure, such as Recall@20,NDCG@20,MRR."),
 ]
-SeedOpt = Annotated[int, typer.Option("--seed", help="Seed of the model and of ties in the ranking.")]
+SeedOpt = Annotated[int, typer.Option("--seed", help="Seed for the model and for breaking ties.")]
 PoolOpt = Annotated[int, typer.Option("--pool", help="Candidates per user in the sampled protocol.")]
 MemoryOpt = Annotated[float, typer.Option("--memory-mb", help="Memory for scores during evaluation.")]
 
@@ -134,7 +134,7 @@ def note_compiling(watch: Stopwatch) -> None:
     from purerec.output import console
 
     if watch.compiling > _WORTH_TELLING_S:
-        console.note(f"compiling took {watch.compiling:.0f} s on top; the next time on this machine does without it")
+        console.note(f"compiling took {watch.compiling:.0f} s more; later runs on this machine skip it")
 
 
 def imports_of(model: Recommender) -> list[str]:

@@ -42,12 +42,12 @@ class Shaping:
         list[str] | None,
         _rule("--at-most", "At most N items with the same value, such as genre=3; may be repeated.", "COLUMN=N"),
     ] = None
-    diversity: Annotated[float, _rule("--diversity", "How much items lose for being similar, from 0 to 1.")] = 0.0
+    diversity: Annotated[float, _rule("--diversity", "Penalty for similarity to listed items, 0 to 1.")] = 0.0
     popularity_discount: Annotated[
-        float, _rule("--popularity-discount", "How much popular items lose, from 0 to 1.")
+        float, _rule("--popularity-discount", "Penalty for popular items, from 0 to 1.")
     ] = 0.0
     cold_items: Annotated[
-        int, _rule("--cold-items", "Places for items that nobody had, chosen by their columns alone.")
+        int, _rule("--cold-items", "Places for items not in training, chosen by their columns.")
     ] = 0
 
     def options(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def recommend(
     on: OnOpt = None,
     json: JsonOpt = None,
 ) -> None:
-    """The best items for users of the training data, or for a new person with a history.
+    """Recommend items to users in the training data, or to a new person with a history.
 
     Examples:
       purerec recommend model --user 196 --user 22 -k 5
@@ -116,13 +116,13 @@ def recommend(
 
     asked = [bool(user), users is not None, everybody, history is not None]
     if sum(asked) != 1:
-        raise ConfigError("give one of --user ID (may be repeated), --users FILE, --all and --history ITEM,ITEM")
+        raise ConfigError("give one of --user ID (may be repeated), --users FILE, --all or --history ITEM,ITEM")
     if everybody and out is None:
         raise ConfigError("--all needs a file for the lists; add --out recs.parquet (or .csv, .jsonl)")
     if out is not None and json is not None:
         raise ConfigError("give either --out or --json, not both")
     if on is not None and not everybody:
-        raise ConfigError("--on is for the lists of all users; add --all, or leave it out")
+        raise ConfigError("--on works only with --all; add --all, or leave --on out")
     if out is not None and on is None:
         check_target(out)
     named = _lines(users) if users is not None else user

@@ -58,7 +58,7 @@ def serve(
             raise ConfigError(f"--cors takes an origin such as https://example.com, not {origin!r}")
     token = read_token(token_file)
     if token is not None and len(token) < _WEAK:
-        console.warn(f"the token is short: {_WEAK} random characters or more are hard to guess")
+        console.warn(f"the token is short; use {_WEAK} or more random characters")
     settings = Settings(token=token, cors=origins, timeout_s=timeout, access_log=cast("AccessLog", access_log))
     try:
         serve(folder, host=host, port=port, workers=workers, settings=settings)

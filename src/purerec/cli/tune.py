@@ -41,7 +41,7 @@ def tune(
     model: Annotated[str, typer.Option("--model", "--models", help=MODELS_HELP, autocompletion=complete_models)],
     data: DataOpt = None,
     trials: Annotated[
-        int | None, typer.Option("--trials", help="Settings to try, for each model; 30 if no time is given.", min=1)
+        int | None, typer.Option("--trials", help="Trials per model; 30 if no --limit is given.", min=1)
     ] = None,
     limit: Annotated[
         str | None, typer.Option("--limit", metavar="TIME", help="Time to search each model, such as 5m.")
@@ -50,7 +50,7 @@ def tune(
     metric: Annotated[str | None, typer.Option("--metric", help="Metric that settings are chosen by.")] = None,
     folds: Annotated[int, typer.Option("--folds", help="Validation folds to search on.", min=1)] = 2,
     fresh_folds: Annotated[
-        int, typer.Option("--fresh-folds", help="Folds to check the best on, which no trial has seen.", min=1)
+        int, typer.Option("--fresh-folds", help="Unseen folds to check the best trial on.", min=1)
     ] = 3,
     set_: SetOpt = None,
     settings: Annotated[

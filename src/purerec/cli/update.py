@@ -22,7 +22,7 @@ def update(
     folder: FolderArg,
     data: DataOpt = None,
     *,
-    out: Annotated[Path, typer.Option("--out", help="Folder to write to; the same as DIR replaces it.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to; give DIR to replace it.")],
     epochs: Annotated[
         int | None, typer.Option("--epochs", help="Passes over all positives, for models trained in epochs.")
     ] = None,
@@ -56,7 +56,7 @@ def update(
             model.set_items(items)
             measured = {"metrics": found} if (found := read_manifest(folder, kind="model").get("metrics")) else {}
             written = model.save(out, files={"report.html": fit_report(model).encode()}, **measured)
-            console.say(f"the items of {written} are those of {reading.items} now")
+            console.say(f"{written} now has the item table {reading.items}")
             return
         as_before = reading.min_rating is None and model.fitted_on.positive_rating is not None
         new = reading.load(data, explain_positives=not as_before)
@@ -70,8 +70,8 @@ def update(
     if facts is None or facts == before:
         if more := len(model.known.touched) - pairs:
             console.say(
-                f"{data} has no new positives for {folder}; its lists in {written} leave out "
-                f"{counted(more, 'more pair')} rated too low to be one"
+                f"{data} has no new positives for {folder}; lists of {written} now leave out "
+                f"{counted(more, 'more pair')} rated too low to count"
             )
         else:
             console.say(f"{data} has nothing new for {folder}; the model in {written} is unchanged")

@@ -329,8 +329,8 @@ def _entry(name: str) -> Entry:
     guess = "" if near is None else f"did you mean {near!r}? "
     raise DataError(
         f"there is no data set named {name!r}; {guess}known: {', '.join(CATALOG)}",
-        "a file of your own is read by its path: read('path/to/file')",
-        command="a file of your own is given by its path, such as ./file.csv",
+        "for a file of your own, use read('path/to/file')",
+        command="for a file of your own, give its path, such as ./file.csv",
     )
 
 

@@ -71,7 +71,7 @@ def with_parts(data: Interactions | Split, how: str | Split) -> tuple[Interactio
             raise ConfigError("the data is a split already; leave out `split`")
         return data.full_train, data
     if not isinstance(data, Interactions):
-        raise DataError(f"data is what pr.read or pr.load returns, or a split of it, not {type(data).__name__}")
+        raise DataError(f"data must be from pr.read or pr.load, or a split of it, not {type(data).__name__}")
     return data, how if isinstance(how, Split) else make_split(data, how)
 
 

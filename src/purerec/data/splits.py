@@ -119,7 +119,7 @@ class Split:
         known = self.full_train.positives.counts > 0
         rows = known[self.test.user_idx]
         if not (rows & self.test.is_positive).any():
-            raise SplitError("no user of the test part has a positive in train, so that nobody is left to evaluate")
+            raise SplitError("no user of the test part has a positive in train, so nobody is left to evaluate")
         return replace(self, test=self.test.subset(rows), is_warm=True)
 
 
@@ -149,7 +149,7 @@ def split(
              'positives': only positive rows can be held out
     """
     if not isinstance(data, Interactions):
-        raise SplitError(f"what is split is a log, as pr.read or pr.load returns, not {type(data).__name__}")
+        raise SplitError(f"split() takes a log from pr.read or pr.load, not {type(data).__name__}")
     how, fold = _resolve(data, how, fold)
     if how == "auto":
         how, n = _default_for(data, n)

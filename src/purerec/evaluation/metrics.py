@@ -258,7 +258,7 @@ def parse(name: str, *, imports: bool = True) -> Metric:
         return Metric(own.name if k is None else f"{own.name}@{k}", own.name, None if k is None else int(k), own)
     known = [*_OF_RANKS, *(f"{known}@k" for known in (*_OF_RANKS_AT_K, *_OF_LISTS)), *_OF_CANDIDATES, *own_names()]
     raise ConfigError(
-        f"unknown metric {name!r}; {_guess(kind, k)}known are {', '.join(known)} with a whole number k, as in P@10"
+        f"unknown metric {name!r}; {_guess(kind, k)}choose from {', '.join(known)}; k is an integer, as in P@10"
     )
 
 

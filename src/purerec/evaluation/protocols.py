@@ -114,7 +114,7 @@ class Evaluation:
     @property
     def users_told(self) -> str:
         """How many users the values are means of."""
-        left_out = f"{self.n_users_skipped:,} without a {self.on} positive left out"
+        left_out = f"{self.n_users_skipped:,} skipped (no {self.on} positive)"
         return f"{counted(self.n_users_evaluated, 'user')}, {left_out}"
 
     def by(self, groups: Sequence[object]) -> pl.DataFrame:
@@ -177,7 +177,7 @@ def evaluate(
     `part=(n, of)` evaluates part `n` of `of` parts of the users; `purerec.evaluation.parts` merges them.
     """
     if not isinstance(split, Split):
-        raise ConfigError(f"a model is evaluated on a split, such as pr.split(data), not on {type(split).__name__}")
+        raise ConfigError(f"evaluate() takes a split, such as pr.split(data), not {type(split).__name__}")
     start = time.perf_counter()
     wanted = parse_all(default_metrics(split.train.name) if metrics is None else metrics)
     _check(protocol, on, wanted, pool, repetitions)
@@ -237,7 +237,7 @@ def evaluate(
 
 def _check(protocol: str, on: str, metrics: list[Metric], pool: int, repetitions: int) -> None:
     if protocol not in get_args(Protocol):
-        raise ConfigError(f"unknown protocol {protocol!r}; known are {', '.join(get_args(Protocol))}")
+        raise ConfigError(f"unknown protocol {protocol!r}; choose {', '.join(get_args(Protocol))}")
     if on not in get_args(HeldOut):
         raise ConfigError(f"a model is evaluated on 'test' or 'valid', not on {on!r}")
     check_protocol(metrics, protocol)

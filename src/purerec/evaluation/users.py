@@ -20,7 +20,7 @@ def check_part(part: tuple[int, int], metrics: list[Metric]) -> None:
     if not is_pair or not 0 <= part[0] < part[1]:
         raise ConfigError(f"part is (n, of) with n from 0 to of - 1, not {part!r}")
     if whole := [metric.name for metric in metrics if metric.needs_lists]:
-        raise ConfigError(f"{whole[0]} is of the lists of all users at once; leave it out, or measure without parts")
+        raise ConfigError(f"{whole[0]} needs the lists of all users at once; leave it or `part` out")
 
 
 def of_part(relevant: Csr, part: tuple[int, int]) -> Csr:

@@ -26,7 +26,7 @@ def advice(found: Comparison) -> str:
     rivals = [row for row in found.tests(best) if row.model != best]
     level = [row.model for row in rivals if row.verdict == "no difference"]
     if not level:
-        what = f"it is better in {found.metric} than every other over {counted(found.users, 'person', 'people')}"
+        what = f"it beats every other model in {found.metric} over {counted(found.users, 'person', 'people')}"
         return f"Use {best}: {what}; {_next(rivals)}."
     quick = min([best, *level], key=found.fit_seconds)
     also = ""
@@ -45,9 +45,7 @@ def doubts(found: Comparison) -> list[str]:
     if disagreement := _other_winners(found):
         said.append(disagreement)
     if found.users < _FEW_USERS:
-        said.append(
-            f"this rests on {counted(found.users, 'user')}; with so few, only large differences are significant"
-        )
+        said.append(f"based on {counted(found.users, 'user')}; with so few, only large differences are significant")
     said += [f"{name} failed and is left out: {reason}" for name, reason in found.failed.items()]
     for name, reason in found.stopped.items():
         runs = len(found.results.get(name, ()))
@@ -107,7 +105,7 @@ def _other_winners(found: Comparison) -> str | None:
         return None
     said = "; ".join(f"{name} is ahead in {_listed(metrics)}" for name, metrics in winners.items())
     sure = any(metric.endswith("*") for metrics in winners.values() for metric in metrics)
-    note = "* more than chance" if sure else "none of it more than chance"
+    note = "* significantly" if sure else "none significantly"
     return f"the metrics disagree: {best} has the best {found.metric}, but {said} ({note})"
 
 

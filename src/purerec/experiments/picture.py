@@ -81,11 +81,7 @@ def picture(found: Comparison, metric: str | None = None) -> Picture:
             low, high = bootstrap_interval(np.mean(values, axis=0), named_rng(0, "bootstrap"))
         seconds = max(_SHORTEST, found.fit_seconds(name))
         spots.append(Spot(name, seconds, found.mean(name, shown), low=low, high=high))
-    return Picture(
-        scatter(
-            f"{found.data}: {shown} and the time of a fit", spots, Axis("seconds of a fit", log=True), Axis(shown)
-        )
-    )
+    return Picture(scatter(f"{found.data}: {shown} and fit time", spots, Axis("fit time (s)", log=True), Axis(shown)))
 
 
 def html(found: Comparison) -> str:

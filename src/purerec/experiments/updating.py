@@ -50,7 +50,7 @@ class Times:
 def cut(data: Interactions, shares: Sequence[float]) -> Times:
     """Cut a log by time: rows up to the first share, from there to the second, and from there to the third."""
     if data.timestamp is None:
-        raise DataError(f"'{data.name}' has no times, so that nothing is new in it; choose data with a time column")
+        raise DataError(f"'{data.name}' has no timestamps, so nothing in it is new; choose data with a time column")
     ordered = np.sort(data.timestamp)
     ends = [-np.inf, *(ordered[min(len(data), round(share * len(data))) - 1] for share in shares)]
     first, new, test = (

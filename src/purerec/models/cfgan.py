@@ -68,7 +68,7 @@ class CFGANConfig(EpochConfig):
     generator_passes: int = Field(default=1, ge=0, le=100)
     """Passes of the generator in an epoch."""
     sampled_columns: int = Field(default=2048, ge=1, le=1_000_000)
-    """At most this many of the columns in which all vectors of a step are zero are used; if there are more, each
+    """The most columns used in a step that are zero in all of its vectors; if there are more, each
     stands for several, so that the cost of a step does not grow with the catalogue."""
     batch_size: int = Field(default=128, ge=1, le=100_000)
     """Vectors per step; at most a fifth of all, so that an epoch on small data has several steps."""

@@ -45,7 +45,7 @@ class EASEConfig(Config):
     regularization: float = Field(default=500.0, gt=0, le=1e9)
     """L2 on the weights between items; it acts like this many more users who like one item each."""
     neighbors: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    """Items that an item may have weights from: those most often liked together with it. None: all, or 200 in
+    """Neighbours per item: those most often liked together with it. None: all, or 200 in
     catalogues of more than 12,000 items."""
     user_power: float = Field(default=0.0, ge=0, le=1)
     """A person with n positives counts n^-user_power in X: above 0, people who like everything count less."""

@@ -50,7 +50,7 @@ class MultVAEConfig(EpochConfig):
     epochs: int = Field(default=100, ge=0, le=100_000)
     """Passes over the people."""
     sampled_columns: int = Field(default=2048, ge=1, le=1_000_000)
-    """At most this many of the items that nobody in a step has are used; if there are more, each stands for several,
+    """The most items used in a step that nobody in it has; if there are more, each stands for several,
     so that the cost of a step does not grow with the catalogue."""
     batch_size: int = Field(default=100, ge=1, le=100_000)
     """People per step; at most a fifth of all, so that an epoch on small data has several steps."""

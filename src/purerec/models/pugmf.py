@@ -51,8 +51,8 @@ class PUGMFConfig(DiscriminatorConfig):
     share, as if nine in ten relevant pairs had been seen. per_user: a separate, best-fitting prior for every user,
     which turns the risk into the softmax loss. The paper: 1e-4, 1e-5 and 1e-6 for its three data sets."""
     temperature: float = Field(default=1.0, gt=0, le=100)
-    """With a prior per user, scores are divided by this in the risk. The higher it is, the less unobserved items that
-    look relevant matter. With vectors of free length it acts like more `regularization`."""
+    """With a prior per user, scores are divided by this in the risk. Higher values give unobserved items that
+    look relevant less weight. With vectors of free length it acts like more `regularization`."""
     stratified: bool = True
     """Whether the unlabeled part of the risk counts the observed pairs too, as the distribution of all pairs does.
     The paper draws from the unobserved ones only: false. The default L2 is then stronger."""

@@ -107,7 +107,10 @@ _PAPER: dict[str, dict[str, Any]] = {
 
 
 class PURE(WithHistory, PUGMF):
-    """The paper's model."""
+    """Embeddings trained with positive-unlabeled risk and generated fakes, and weights between a person's items.
+
+    The default is better than the paper's form, which is `PURE.paper(...)`: see docs/paper.md.
+    """
 
     name: ClassVar[str] = "pure"
     config_class = PUREConfig

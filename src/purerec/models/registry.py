@@ -96,7 +96,7 @@ def model_class(name: str) -> type[Recommender]:
     if own is None:
         others = [*_OWN, *(n for n in installed_names(GROUP) if n not in _OWN)]
         known = ", ".join([*REGISTRY, *others])
-        raise ConfigError(f"there is no model {name!r}; {guess(name, [*REGISTRY, *others])}there are {known}")
+        raise ConfigError(f"unknown model {name!r}; {guess(name, [*REGISTRY, *others])}choose from {known}")
     return own
 
 

@@ -24,7 +24,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     """The path, if a table can be written there; to be checked before any work is done."""
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"{target}: a table is written as {', '.join(SUFFIXES)}; choose a name that ends so")
+        raise ConfigError(f"{target}: choose a name that ends in one of {', '.join(SUFFIXES)}")
     check_file(target)
     return target
 

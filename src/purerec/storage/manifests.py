@@ -72,7 +72,7 @@ def read_manifest(path: AnyPath, *, kind: str) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise StoreError(f"{folder} has no {MANIFEST}: it is not a purerec folder, or only half of one") from None
+        raise StoreError(f"{folder} has no {MANIFEST}: incomplete, or not from purerec; check the path") from None
     except (OSError, ValueError) as error:
         raise StoreError(f"{folder}: {MANIFEST} is damaged ({why(error)})") from None
     except RecursionError:

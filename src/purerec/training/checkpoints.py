@@ -106,7 +106,7 @@ class Checkpoints:
         return now, best, parts
 
     def how_to_resume(self) -> str:
-        return f"saved in {self.folder}: the same command with --resume continues from there"
+        return f"saved in {self.folder}; run the command again with --resume to continue"
 
 
 def _shared(learner: Trainable) -> SharedTrainable | None:

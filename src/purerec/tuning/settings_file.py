@@ -95,14 +95,14 @@ def check_searched(path: Path, data: Interactions, split: Split, warn: Callable[
     part = _part_again(data, told) if isinstance(told, dict) else None
     if part is None:
         warn(
-            f"{path} was searched on other data than this ({where}): if that had rows of this test part, the score "
+            f"{path} was tuned on other data ({where}); if that includes rows of this test part, the score "
             "is inflated"
         )
         return
     shared = part.pairs.overlap(split.test.pairs)
     if shared:
         raise DataError(
-            f"{path} was searched on {shared:,} of the {len(split.test.pairs):,} rows of this test part ({where}; "
+            f"{path} was tuned on {shared:,} of the {len(split.test.pairs):,} rows of this test part ({where}; "
             f"here {split.label}), so the score would be inflated; use that split, or run `purerec tune` on this one"
         )
 

@@ -57,7 +57,7 @@ def test_without_ray_the_extra_is_named(command, clicks, model, monkeypatch):
 def test_other_clusters_are_unknown(command, clicks, model):
     refused(command("fit", clicks, "--model", "pugmf", "--on", "dask", "--out", "m"), "--on takes ray")
     refused(command("fit", clicks, "--model", "bpr", "--on", "ray", "--out", "m"), "bpr is fitted by one process")
-    refused(command("recommend", model, "--user", "u1", "--on", "ray"), "--on is for the lists of all users")
+    refused(command("recommend", model, "--user", "u1", "--on", "ray"), "--on works only with --all")
     refused(command("evaluate", clicks, "--model", "itempop", "--on", "dask"), "--on takes ray")
     with pytest.raises(ConfigError, match="not 'spark'"), connected_to_ray("spark", purpose="a test"):
         pass

@@ -28,4 +28,4 @@ def test_the_same_digits(clicks, tmp_path, on_ray):
 
 def test_what_is_of_all_users_at_once(command, clicks):
     asked = "evaluate", clicks, "--model", "itempop", "--metrics", "P@5,Coverage@10", "--on", "ray"
-    refused(command(*asked), "Coverage@10 is of the lists of all users at once; leave it out, or leave --on out")
+    refused(command(*asked), "Coverage@10 needs the lists of all users at once; leave it or --on out")

@@ -37,7 +37,7 @@ def test_tables_for_notebooks() -> None:
     assert len(repr(found).splitlines()) == 3
     page = found._repr_html_()
     assert f"<td style='text-align:right'>{found.metrics['P@5']:.4f}</td>" in page
-    assert "19 users, 1 without a test positive left out" in page
+    assert "19 users, 1 skipped (no test positive)" in page
 
 
 def test_settings_as_in_scikit_learn() -> None:

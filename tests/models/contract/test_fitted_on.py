@@ -166,5 +166,5 @@ def test_an_update_keeps_the_width_and_says_so(name, width, most):
 
 def test_what_is_no_log_is_refused(board):
     for wrong, name in (("clicks.csv", "str"), (pr.split(board), "Split")):
-        with pytest.raises(DataError, match=f"or the full_train of a split, not on {name}"):
+        with pytest.raises(DataError, match=f"or the full_train of a split, not {name}"):
             pr.ItemPop().fit(wrong)

@@ -73,7 +73,7 @@ def test_ids_of_another_type_find_nobody(strange):
         model.recommend([strange])
     with pytest.raises(DataError, match="was not in training"):
         model.similar_items(strange)
-    with pytest.warns(UserWarning, match="left out of the history"):
+    with pytest.warns(UserWarning, match="ignoring history items not in training"):
         model.recommend_for([strange])
 
 

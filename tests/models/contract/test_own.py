@@ -249,6 +249,6 @@ def test_installed_packages_offer_models(own_code: Path, monkeypatch: pytest.Mon
     with pytest.raises(ConfigError, match="offers the model 'popular' as 'other'"):
         pr.make_model("other")
     with pytest.raises(
-        ConfigError, match=r"no model 'another'; did you mean other\? there are itempop, .*popular, other"
+        ConfigError, match=r"unknown model 'another'; did you mean other\? choose from itempop, .*popular, other"
     ):
         pr.make_model("another")

@@ -185,9 +185,9 @@ def test_a_person_who_was_not_there(name, fitted):
     assert not set(found["item"].to_list()) & {0, 2, 4, 6}
     if model.personalised:
         assert all(item % 2 == 0 for item in found["item"].to_list()[:4])
-    with pytest.warns(UserWarning, match="left out of the history: 'Alien'$"):
+    with pytest.warns(UserWarning, match="ignoring history items not in training: 'Alien'$"):
         model.recommend_for(["Alien", 2])
-    with pytest.warns(UserWarning, match="'Alien'; nothing is left of it, so this is what is popular$"):
+    with pytest.warns(UserWarning, match="'Alien'; none are left, so popular items are listed$"):
         model.recommend_for(["Alien"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -216,7 +216,7 @@ def test_two_updates_count(old, new):
 
 
 def test_what_is_no_log_is_refused(old):
-    with pytest.raises(DataError, match=r"updated with a log, as pr\.read returns, not with a list"):
+    with pytest.raises(DataError, match=r"update\(\) takes a log from pr\.read, not a list"):
         make_model("itempop").fit(old).update([("ann", "tea")])
 
 

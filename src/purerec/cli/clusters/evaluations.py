@@ -32,7 +32,7 @@ def evaluating_on(address: str | None, metrics: MetricNames | None) -> Iterator[
         return
     for metric in [] if metrics is None else parse_all(metrics):
         if metric.needs_lists:
-            raise ConfigError(f"{metric.name} is of the lists of all users at once; leave it out, or leave --on out")
+            raise ConfigError(f"{metric.name} needs the lists of all users at once; leave it or --on out")
     with connected_to_ray(address, purpose="evaluation on a cluster") as cpus:
         yield partial(_evaluated, max(1, cpus))
 

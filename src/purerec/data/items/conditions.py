@@ -67,8 +67,8 @@ class Condition:
             if isinstance(column, Words) and _is_number(self.value):
                 such = f" (such as {_short(column.words[0])})" if column.words else ""
                 raise ConfigError(
-                    f"{_short(self.text)}: {self.name} is text{such}, which has no order among numbers; write all of "
-                    "it as numbers, with a point for decimals, or compare with = or !="
+                    f"{_short(self.text)}: {self.name} is text{such}, not numbers; write every "
+                    "value as a number, with a point for decimals, or compare with = or !="
                 )
             if isinstance(column, Numbers | Words):
                 return column.compare(self.sign, self.value)

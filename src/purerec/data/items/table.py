@@ -89,7 +89,7 @@ class ItemTable:
             mine = ", ".join(map(repr, self.ids.head(2).to_list()))
             some = ", ".join(map(repr, items.ids.head(2).to_list()))
             raise DataError(
-                f"the item table has no item of this data: its ids are {mine or 'missing'}, those of the data {some}"
+                f"no id in the item table is in the data: it has {mine or 'none'}, and the data has {some}"
                 "; write them as in the data"
             )
 

@@ -58,7 +58,7 @@ def read_share(data: Dataset, parts: Sequence[int], item_place: I32, positive_ra
     """Read these parts, one after the other."""
     if positive_rating is not None and not data.facts.has_rating:
         raise DataError(
-            f"{data.place}: has no ratings, so that none counts as positive",
+            f"{data.place}: has no ratings, so none can count as positive",
             "leave positive_rating out",
             command="leave --min-rating out",
         )

@@ -28,8 +28,7 @@ def check_data(train: Interactions, valid: Interactions | None) -> None:
     """Check that a model can be fitted on these."""
     if not isinstance(train, Interactions):
         raise DataError(
-            f"a model is fitted on a log, as pr.read or pr.load returns, or the full_train of a split, "
-            f"not on {type(train).__name__}"
+            f"fit() takes a log from pr.read or pr.load, or the full_train of a split, not {type(train).__name__}"
         )
     if not len(train):
         raise DataError("there is nothing to fit on: the train part has no interactions")

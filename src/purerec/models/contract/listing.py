@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from purerec.models.contract.explaining import Person
     from purerec.models.contract.recommender import Recommender
 
-NEW = "new, and like what you liked"
+NEW = "new, similar to your likes"
 """Why a cold item is in a list"""
 _LISTED = 1 << 22
 """The most list places held at once: 32 MB; a table of them is about ten times as large."""
@@ -116,8 +116,8 @@ def history_of(model: Recommender, history: Iterable[Id] | Id) -> I32:
     if unknown:
         more = f" and {len(unknown) - 10:,} more" if len(unknown) > 10 else ""
         names = ", ".join(map(repr, unknown[:10])) + more
-        so = "; nothing is left of it, so this is what is popular" if len(unknown) == len(asked) else ""
-        warnings.warn(f"not in training, left out of the history: {names}{so}", stacklevel=4)
+        so = "; none are left, so popular items are listed" if len(unknown) == len(asked) else ""
+        warnings.warn(f"ignoring history items not in training: {names}{so}", stacklevel=4)
     return np.array(sorted({idx for idx in found if idx is not None}), dtype=np.int32)
 
 

@@ -58,7 +58,7 @@ class Growth:
 def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, epochs: int | None) -> AnyModel:
     """See `Recommender.update`."""
     if not isinstance(new, Interactions):
-        raise DataError(f"a model is updated with a log, as pr.read returns, not with a {type(new).__name__}")
+        raise DataError(f"update() takes a log from pr.read, not a {type(new).__name__}")
     _check(model, epochs)
     growth = unite(model, new)
     if growth.is_nothing:

@@ -56,11 +56,11 @@ class DiscriminatorConfig(EpochConfig):
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Width of the embeddings. None: trained with 16, or 32 for more than 2,000 users, or 64 if draws are shared;
-    then narrowed to what ranks pairs best that were held out of the first epochs (scorers mf and fm; not with fewer
+    then narrowed to what best ranks pairs held out of the first epochs (scorers mf and fm; not with fewer
     than about 500 people or 2,000 positives). The paper: 5, 8 and 16 for its three data sets."""
     scorer: ScorerName = "fm"
     """phi(u, i). mf: e_u.e_i; gmf: (e_u * e_i).r; bilinear: e_u M e_i; fm: e_u.e_i and user and item biases;
-    mlp: a network on both embeddings (engine torch). The paper: gmf, whose r free embeddings absorb."""
+    mlp: a network on both embeddings (engine torch). The paper: gmf; free embeddings absorb its r."""
     prior: Annotated[float, Field(gt=0, lt=1)] | Literal["per_user"] | None = None
     """What share of all pairs is relevant. None: the share that is observed."""
     unlabeled_ratio: Annotated[float, Field(gt=0, le=10_000)] | None = None
@@ -85,8 +85,8 @@ class DiscriminatorConfig(EpochConfig):
     """cosine: the rate falls to zero over the epochs; steps: to a fifth after two thirds of the epochs, to a
     twenty-fifth after eight ninths."""
     regularization: Annotated[float, Field(ge=0, le=1e6)] | None = None
-    """L2 on the embeddings of sampled pairs, relative to the weight of a positive. None: a little less than the
-    structure that a log this sparse has by chance."""
+    """L2 on the embeddings of sampled pairs, relative to the weight of a positive. None: a little below the
+    level of structure in a random log this sparse."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Standard deviation of the initial embeddings."""
     epsilon: float = Field(default=1e-8, gt=0, le=1)

@@ -67,16 +67,15 @@ class HistoryConfig(DiscriminatorConfig):
     users: Literal["free", "both"] = "both"
     """What describes a person. free: an embedding of their own, as in the paper; both: also their items."""
     history_weight: Annotated[float, Field(ge=0, le=_LARGEST_WEIGHT)] | None = None
-    """Spread of the history's part of the scores over the items, relative to that of the embeddings' part. None:
-    chosen on pairs held out of the pre-training epochs, or 0.8 where there are too few to choose by: fewer
-    than about 500 people or 2,000 positives."""
+    """Spread of the history's part of the scores over the items, relative to the embeddings' part. None: chosen on
+    pairs held out of the pre-training epochs, or 0.8 with fewer than about 500 people or 2,000 positives."""
     history_regularization: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """L2 on the item-to-item weights, relative to the mean of the diagonal that it is added to. None: 2.5 or 10,
     chosen like the weight."""
     item_power: float = Field(default=0.2, ge=0, le=1)
     """In the item-to-item weights, an item with n positives counts n^-item_power."""
     neighbors: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Items that an item may have weights from. None: all in catalogues of up to 8,000 items, else 200."""
+    """Neighbours per item. None: all in catalogues of up to 8,000 items, else 200."""
 
     search_space: ClassVar[SearchSpace] = {
         "history_regularization": Floats(1, 100, start=lambda positives: USUAL_REGULARIZATION)

@@ -47,7 +47,7 @@ def _serve(folder: str, host: str, port: int, workers: int, settings: Settings) 
     if settings.token is None and is_loopback(host):
         settings = replace(settings, local_only=True)
     elif settings.token is None:
-        console.warn(f"{host} may be reached from other machines, and there is no token (--token-file)")
+        console.warn(f"other machines may reach {host} without a token; set one with --token-file")
     address = listener.getsockname()
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]
 

@@ -90,7 +90,7 @@ async function read(response) {
 function refuse(response, answer) {
   const detail = typeof answer?.detail === "string" ? answer.detail : "";
   if (response.status === 401) {
-    askForToken(token === null ? "" : "The service did not take this token.");
+    askForToken(token === null ? "" : "The service rejected this token.");
     return new Waiting();
   }
   if ([502, 503, 504].includes(response.status)) {

@@ -10,7 +10,7 @@ import { learn, lookUp, titleOf } from "./titles.js";
 
 const SHOWN = 10;
 const REASONS = 2;
-const WORDS = { liked: "Because you liked", like_you: "Popular with people like you", popular: "Popular", new: "New, and like what you liked" };
+const WORDS = { liked: "Because you liked", like_you: "Popular with people like you", popular: "Popular", new: "New, similar to your likes" };
 
 const isLiked = (item) => readState().items.includes(item);
 const list = new List(byId("likes-list"), { words: WORDS, like: toggle, isLiked });
@@ -88,7 +88,7 @@ async function recommend(state, model) {
   head("Recommended for you", noteFor(result, unknown, items, model));
   showUnknown(unknown);
   if (result.items.length) list.show(learn(result.items), "you");
-  else list.message(state.where.length ? "Nothing fulfils these conditions." : "Nothing is left to recommend.");
+  else list.message(state.where.length ? "No items match these filters." : "Nothing is left to recommend.");
 }
 
 /** Without likes, a list is by popularity, and its scores are how many like an item. */
@@ -97,17 +97,17 @@ async function popular(state, model) {
   const answer = await ask("list", "v1/recommend", { body: { history: [], k, ...rulesOf(state) } });
   const { items } = answer.results[0];
   const by = model?.has_titles === false ? "id" : "title";
-  head("Popular with everybody", `Like something here or find it by its ${by}, and the list becomes yours.`);
+  head("Popular with everybody", `Like something here, or find it by ${by}, to make the list yours.`);
   showUnknown(new Set());
   if (items.length) list.show(learn(items).map((entry) => ({ ...entry, note: `Liked by ${plural(entry.score, "user")}` })), "everybody");
-  else list.message(state.where.length ? "Nothing fulfils these conditions." : "The model has no items.");
+  else list.message(state.where.length ? "No items match these filters." : "The model has no items.");
 }
 
 function noteFor(result, unknown, items, model) {
   if (model?.personalised === false) {
-    return "This model gives the same list to everybody; what you like is only left out of it.";
+    return "This model gives the same list to everybody, without what you like.";
   }
-  if (unknown.size === items.length) return "The model knows none of these items, so this is what is popular.";
+  if (unknown.size === items.length) return "The model knows none of these items, so popular items are shown.";
   return "Changes as you like or remove items.";
 }
 

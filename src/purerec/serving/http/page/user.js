@@ -10,7 +10,7 @@ import { learn, titleOf } from "./titles.js";
 
 const SHOWN = 10;
 const REASONS = 2;
-const WORDS = { liked: "Because they liked", like_you: "Popular with people like them", popular: "Popular", new: "New, and like what they liked" };
+const WORDS = { liked: "Because they liked", like_you: "Popular with people like them", popular: "Popular", new: "New, similar to their likes" };
 // On a phone the recommendations come below: not too far.
 const FIRST_OF_PAST = matchMedia("(max-width: 48rem)").matches ? 5 : 12;
 
@@ -59,14 +59,14 @@ export async function showUser(state, model) {
     showPast(FIRST_OF_PAST);
     head(["Recommended to user ", title(user)], note(model));
     if (answer.items.length) list.show(learn(answer.items), user);
-    else list.message(state.where.length ? "Nothing fulfils these conditions." : "Nothing is left to recommend.");
+    else list.message(state.where.length ? "No items match these filters." : "Nothing is left to recommend.");
     announce(`User ${user}: ${plural(past.length, "item")} liked before, ${plural(answer.items.length, "recommendation")}.`);
   } catch (error) {
     if (error instanceof Problem) {
       past = [];
       showPast(0);
       head("Recommended", "");
-      list.message(error.status === 404 ? `The model was not fitted on a user “${user}”.` : error.message, "problem");
+      list.message(error.status === 404 ? `No user “${user}” in the training data.` : error.message, "problem");
     } else if (error instanceof Waiting) list.busy(false);
     else if (!(error instanceof Superseded)) throw error;
   }
