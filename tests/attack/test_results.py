@@ -54,7 +54,7 @@ def test_any_metric_of_ranks_will_do(clicks, metric):
     assert {row["model"] for row in found["tests"]} == {"itempop", "ease"}
 
 
-@pytest.mark.parametrize(("metric", "said"), [("foo", "known are MAP, MRR, P@k"), ("Gini@5", "choose a rank metric")])
+@pytest.mark.parametrize(("metric", "said"), [("foo", "choose from MAP, MRR, P@k"), ("Gini@5", "choose a rank metric")])
 @pytest.mark.parametrize("command", ["compare", "tune"])
 def test_an_unknown_metric_is_refused_before_anything_is_fitted(clicks, command, metric, said):
     done = purerec(command, clicks, *READING, "--models", "itempop,ease", "--metric", metric, check=2)
@@ -66,7 +66,7 @@ def test_an_unknown_metric_is_refused_before_anything_is_fitted(clicks, command,
 def test_an_unknown_metric_to_stop_by_is_refused_before_anything_is_fitted(clicks, tmp_path):
     out = tmp_path / "m"
     done = purerec("fit", clicks, "--model", "svd", "--set", "metric=foo", "--early-stopping", "--out", out, check=2)
-    assert "svd: metric='foo' unknown metric 'foo'; known are MAP, MRR, P@k" in " ".join(done.stderr.split())
+    assert "svd: metric='foo' unknown metric 'foo'; choose from MAP, MRR, P@k" in " ".join(done.stderr.split())
     assert list(tmp_path.iterdir()) == []
 
 

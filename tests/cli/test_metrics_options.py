@@ -9,7 +9,7 @@ import pytest
 
 from cli.conftest import Command, refused
 
-KNOWN = "known are MAP, MRR, P@k, NDCG@k, Recall@k, HitRate@k"
+KNOWN = "choose from MAP, MRR, P@k, NDCG@k, Recall@k, HitRate@k"
 
 
 def test_evaluate_measures_what_is_asked_for(command: Command, clicks: Path) -> None:

@@ -156,7 +156,7 @@ def test_any_metric_of_ranks_is_computed_and_others_are_refused_before_anything_
     assert found.metrics == [*DEFAULT_METRICS, "Recall@7"]
     assert found.tests()[1].mean == pytest.approx(found.mean("small", "Recall@7"))
     monkeypatch.setattr(work, "run", None)
-    with pytest.raises(ConfigError, match="unknown metric 'foo'; known are MAP, MRR, P@k"):
+    with pytest.raises(ConfigError, match="unknown metric 'foo'; choose from MAP, MRR, P@k"):
         compare_models(parts(), PLANS, metric="foo")
     with pytest.raises(ConfigError, match="Coverage@5 does not measure hits"):
         compare_models(parts(), PLANS, metric="Coverage@5")
