@@ -385,7 +385,7 @@ def rules() -> str:
     found = result("bench-rules")
     names = list(found[0]["rules"])
     rows = [[r["size"], *(f"{r['rules'][name]:.1f}x" for name in names)] for r in found]
-    return markdown(["time of the plain list's", *names], rows)
+    return markdown(["time relative to a plain list", *names], rows)
 
 
 @table

@@ -289,7 +289,7 @@ def updating_verdict() -> str:
                 f"{time_share:.0%}",
             ]
         )
-    return markdown(["NDCG@10 against the old model", "update", "refit", "time of an update, of a refit's"], lines)
+    return markdown(["NDCG@10 against the old model", "update", "refit", "update time / refit time"], lines)
 
 
 @table

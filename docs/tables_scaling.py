@@ -30,7 +30,7 @@ def shards() -> str:
             rows.append([f"{data}, {model}, {metric}", str(len(seeds)), short(mean(plain)), *cells])
     workers = [f"{n} worker{'s' * (n > 1)}" for n in counts]
     commits = {r["commit"][:10] for r in found if r["commit"]}
-    mixed = f"\n\nRows are of the commits {', '.join(sorted(commits))}." if len(commits) > 1 else ""
+    mixed = f"\n\nThe rows come from commits {', '.join(sorted(commits))}." if len(commits) > 1 else ""
     return markdown(["", "seeds", "plain fit", *workers], rows) + mixed
 
 

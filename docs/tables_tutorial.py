@@ -24,7 +24,7 @@ def made() -> str:
     """When and where all this was run."""
     waiting = result("tutorial")["waiting"]
     busy = f" Other work kept {waiting:.0f} processes waiting, so times are longer than on a machine of your own."
-    return f"All of this is what `docs/tutorial.py` saw.{busy if waiting >= 1 else ''}"
+    return f"This is the output of one run of `docs/tutorial.py`.{busy if waiting >= 1 else ''}"
 
 
 TABLES |= {f"tutorial_{name}": partial(step, name) for name in STEPS} | {"tutorial_made": made}
