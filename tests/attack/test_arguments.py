@@ -24,7 +24,7 @@ FIT = ("fit", "good.csv", "--model", "itempop", "--out", "m")
     [
         (("recommend", "m", "--user", "nobody"), "`purerec recommend DIR --history ITEM,ITEM`"),
         (("recommend", "nowhere", "--user", "u1"), "written by `purerec fit --out`"),
-        (("evaluate", "nonsense", "--model", "itempop"), "is given by its path, such as ./file.csv"),
+        (("evaluate", "nonsense", "--model", "itempop"), "give its path, such as ./file.csv"),
         (("data", "get", "world"), "such as `purerec fit world`"),
         (("data", "show", "latin.csv"), "give --encoding latin-1"),
         (("data", "show", "utf16.csv"), "give --encoding utf-16"),
