@@ -79,7 +79,7 @@ def test_fit_reports_and_watches_what_is_asked_for(command: Command, clicks: Pat
         (["compare", "nowhere.csv", "--metric", "Coverage@5"], "does not measure hits"),
         (["tune", "nowhere.csv", "--model", "ease", "--metric", "F1@5"], "unknown metric 'F1@5'"),
         (["fit", "nowhere.csv", "--model", "bpr", "--out", "m", "--metrics", "P@5"], "add --split"),
-        (["fit", "nowhere.csv", "--model", "bpr", "--out", "m", "--metric", "P@5"], "--metric needs --early-stopping; add it"),
+        (["fit", "nowhere.csv", "--model", "bpr", "--out", "m", "--metric", "P@5"], "needs --early-stopping; add it"),
         (
             ["fit", "nowhere.csv", "--model", "bpr", "--out", "m", "--early-stopping", "--metric", "F1@5"],
             "unknown metric 'F1@5'",
