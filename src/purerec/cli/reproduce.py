@@ -23,8 +23,8 @@ def reproduce(
 ) -> None:
     """Run the experiments behind tables and figures, and write their results files.
 
-    `all` are the experiments of the report: the paper's tables and figures, and those that decide about its claims.
-    `everything` also includes those behind the default settings, which take hours more.
+    `all` runs the experiments of the report: the paper's tables and figures, and those that test its claims.
+    `everything` also runs those behind the default settings, which takes hours more.
 
     Finished results are stored, so that the same command continues after an interruption, and a second process with
     the same command shares the work.
@@ -43,8 +43,8 @@ def reproduce(
         _check_report(report)
     for name in specs:
         check_file(reproduce.results_file(name, out), makes_folders=True)
-    group = reproduce.GROUPS.get(names[0]) if len(names) == 1 else None
-    if group is not None and (skipped := sorted(set(group()) - set(specs))):
+    group = reproduce.group_of(names)
+    if group is not None and (skipped := sorted(set(group) - set(specs))):
         console.note(f"left out, being slow or about larger data: {', '.join(skipped)}")
     store = cell_store(fresh=fresh)
     with watching() as watch:

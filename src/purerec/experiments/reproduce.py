@@ -78,12 +78,17 @@ GROUPS = {"all": names_in_report, "everything": names}
 """Names that stand for several experiments"""
 
 
+def group_of(asked: Sequence[str]) -> list[str] | None:
+    """The experiments that a single name stands for, if it is that of a group."""
+    return GROUPS[asked[0]]() if len(asked) == 1 and asked[0] in GROUPS else None
+
+
 def chosen(asked: Sequence[str], *, quick: bool = False) -> dict[str, AnyExperiment]:
     """The experiments of these names, or of a group, checked. `quick` gives their small versions; a group then
     skips those that have none or are slow even so."""
-    known, group = names(), GROUPS.get(asked[0]) if len(asked) == 1 else None
+    known, group = names(), group_of(asked)
     found = {}
-    for name in group() if group else dict.fromkeys(asked):
+    for name in group or dict.fromkeys(asked):
         if name in GROUPS:
             raise ConfigError(f"{name!r} stands for several experiments; use it without other names")
         if name not in known:
