@@ -20,7 +20,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="cfgan") from missing
 
-from purerec.engines.pure.torch.engine import one_thread
+from purerec.engines.pure.torch.device import one_thread
 from purerec.engines.row_adam import RowAdam, TensorTables
 
 

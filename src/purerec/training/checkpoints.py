@@ -95,12 +95,17 @@ class Checkpoints:
         best = {n.removeprefix("best."): a for n, a in stored.tensors.items() if n.startswith("best.")}
         parts: dict[str, str] = stored.manifest.get("parts", {})
         storage.check_complete(self.folder, parts)
-        if parts and _shared(learner) is None:
+        was_shared, is_shared = bool(parts), _shared(learner) is not None
+        if was_shared and not is_shared:
             now, parts = now | storage.whole_state(self.folder, parts), {}
         whole = [state for state in ({} if parts else now, best) if state]
         if not whole:
             return now, best, parts
         expected = {name: storage.Part(array.shape, array.dtype.type) for name, array in learner.state().items()}
+        if was_shared != is_shared and now.keys() != expected.keys():
+            if was_shared:
+                raise _OfAnotherRun(f"{self.folder} was written by workers; resume with --workers 1 or more")
+            raise _OfAnotherRun(f"{self.folder} was written by one process; resume without --workers")
         for state in whole:
             storage.check_layout(state, expected, {})
         return now, best, parts

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from engines.distributed.threads import with_workers
-from purerec.data.interactions import Csr
 from purerec.engines.distributed.crew import lead
 from purerec.engines.distributed.engine import DistributedEngine
 from purerec.engines.distributed.group import Group
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import GameSettings
-from purerec.engines.source import MemorySource
 from purerec.errors import ConfigError
 
 PLAIN = GameSettings(dim=4, scorer="fm", prior=0.05, unlabeled_per_epoch=3000, batch_size=64, regularization=0.05)
@@ -28,14 +26,6 @@ GAME = GameSettings(
     fake_weight=0.01,
     fake_ratio=0.2,
 )
-
-
-@pytest.fixture(scope="module")
-def source():
-    rng = np.random.default_rng(0)
-    user = rng.integers(0, 90, 1500)
-    item = 2 * (25 * rng.random(1500) ** 2).astype(np.int64) + user % 2
-    return MemorySource(Csr.of(user, item, (90, 50)))
 
 
 def three_epochs(engine, use_fakes=False):
@@ -120,7 +110,7 @@ def test_it_learns_what_one_engine_learns(source, unlabeled):
 
 def test_the_parts_of_the_risk_add_up_to_the_whole(source):
     """Over all strata, the weights of positives and of unlabeled pairs are those of one engine."""
-    crew = lead(Group(), source.positives(), PLAIN, 0, 4)
+    crew = lead(Group(), source.positives(), "cpu", PLAIN, 0, 4)
     strata = [(shard, engine) for shard in crew.shards.values() for engine in shard._strata]
     n = len(source.positives())
     assert sum(engine._pairs.size for _, engine in strata) == n

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import purerec as pr
-from engines.distributed.test_engine import GAME, assert_same, source  # noqa: F401  # a fixture
+from engines.distributed.test_engine import GAME, assert_same
 from engines.distributed.threads import with_group, with_workers
 from purerec.engines.distributed import stored
 from purerec.engines.distributed.group import sharing_with
@@ -33,7 +33,7 @@ def folder(tmp_path):
     return tmp_path / "set"
 
 
-def test_each_worker_goes_on_from_its_own_part(source, folder):  # noqa: F811
+def test_each_worker_goes_on_from_its_own_part(source, folder):
     rest, parts = with_workers(3, 3, source, GAME, lambda engine: written(engine, folder))
     assert sorted(parts) == sorted(path.name for path in folder.iterdir())
     assert sorted(parts) == [f"part-000001-0000{n}.safetensors" for n in range(3)]
@@ -52,7 +52,7 @@ def test_each_worker_goes_on_from_its_own_part(source, folder):  # noqa: F811
         assert_same(with_workers(n_workers, 3, source, GAME, resumed), whole)
 
 
-def test_a_worker_reads_only_its_own_part_if_there_are_as_many(source, folder, monkeypatch):  # noqa: F811
+def test_a_worker_reads_only_its_own_part_if_there_are_as_many(source, folder, monkeypatch):
     rest, parts = with_workers(3, 3, source, GAME, lambda engine: written(engine, folder))
     read, read_part = [], stored.read_state_part
     monkeypatch.setattr(stored, "read_state_part", lambda path, digest: read.append(path) or read_part(path, digest))
@@ -61,7 +61,7 @@ def test_a_worker_reads_only_its_own_part_if_there_are_as_many(source, folder, m
 
 
 @pytest.mark.parametrize("n_shards", [1, 2, 5])
-def test_another_number_of_shards_goes_on_from_the_same_bits(source, folder, n_shards):  # noqa: F811
+def test_another_number_of_shards_goes_on_from_the_same_bits(source, folder, n_shards):
     (rest, parts), state = with_workers(3, 3, source, GAME, lambda engine: (written(engine, folder), engine.state()))
 
     def restored(engine):
@@ -89,7 +89,7 @@ def torn(folder: Path, how: str) -> str:
 
 @pytest.mark.parametrize("how", ["missing", "truncated", "another worker's", "of another generation"])
 @pytest.mark.parametrize("n_workers", [1, 3])
-def test_a_torn_set_is_never_resumed(source, folder, how, n_workers):  # noqa: F811
+def test_a_torn_set_is_never_resumed(source, folder, how, n_workers):
     older = folder.parent / "older"
     older.mkdir()
 
@@ -109,7 +109,7 @@ def test_a_torn_set_is_never_resumed(source, folder, how, n_workers):  # noqa: F
         whole_state(folder, parts)
 
 
-def test_parts_that_are_not_of_one_whole(source, folder):  # noqa: F811
+def test_parts_that_are_not_of_one_whole(source, folder):
     """Each is what its checksum says, but together they do not have everybody."""
     rest, parts = with_workers(3, 3, source, GAME, lambda engine: written(engine, folder))
     fewer = dict(list(parts.items())[:2])
@@ -123,7 +123,7 @@ def test_parts_that_are_not_of_one_whole(source, folder):  # noqa: F811
         whole_state(folder, fewer)
 
 
-def test_a_part_that_cannot_be_written_is_told_by_all(source, tmp_path):  # noqa: F811
+def test_a_part_that_cannot_be_written_is_told_by_all(source, tmp_path):
     def refused(engine):
         with pytest.raises(SharedError, match=r"worker 0 on .*: cannot write .*part-000001-00000"):
             engine.write_parts(tmp_path / "gone", 1)
@@ -131,7 +131,7 @@ def test_a_part_that_cannot_be_written_is_told_by_all(source, tmp_path):  # noqa
     with_workers(2, 2, source, GAME, refused)
 
 
-def test_a_worker_without_memory_is_named_by_all(source, folder, monkeypatch):  # noqa: F811
+def test_a_worker_without_memory_is_named_by_all(source, folder, monkeypatch):
     def full(*_):
         raise MemoryError
 

@@ -57,12 +57,10 @@ class ThreadGroup(Group):
         array[:] = self._all(array)[source]
 
 
-def with_workers(n_workers, n_shards, source, settings, use, seed=0):
+def with_workers(n_workers, n_shards, source, settings, use, seed=0, engine="cpu"):
     """What `use` makes of an engine of so many workers."""
-    return with_group(
-        n_workers,
-        lambda group: use(DistributedEngine(source, settings, seed=seed, group=group, n_shards=n_shards)),
-    )
+    options = {"seed": seed, "n_shards": n_shards, "engine": engine}
+    return with_group(n_workers, lambda group: use(DistributedEngine(source, settings, group=group, **options)))
 
 
 def with_group(n_workers, use):

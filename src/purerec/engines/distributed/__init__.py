@@ -4,7 +4,8 @@
     roll        who they are, and which of them was lost
     reading     a data set in parts, of which each process reads its own
     schedule    which users form a shard, which items a block, and which shard has which block when
-    shard       some of the users: their rows and positives, and the kernels of the cpu engine on a block of items
+    shard       some of the users: their rows and positives, and the cpu engine on a block of items at a time
+    on_device   the torch engine in its place
     crew        the shards of one process, and the exchange of blocks with the others
     stored      their state on disk, in parts
     engine      what the model sees: an engine like any other

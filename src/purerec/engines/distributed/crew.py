@@ -16,8 +16,7 @@ from purerec.engines.distributed.group import Arrays, Group
 from purerec.engines.distributed.reading import Held
 from purerec.engines.distributed.schedule import Schedule, make_schedule, shard_of_users
 from purerec.engines.distributed.shard import Block, Shard, Whole
-from purerec.engines.pure.cpu.epochs import N_SUMS
-from purerec.engines.pure.spec import GameSettings
+from purerec.engines.pure.spec import N_SUMS, EngineName, GameSettings
 from purerec.types import F32, F64, I32, I64
 
 _TAGS = 8
@@ -185,7 +184,7 @@ class Crew:
 # ---------------------------------------------------------------------- beginning
 
 
-def lead(group: Group, positives: Csr, settings: GameSettings, seed: int, n_shards: int) -> Crew:
+def lead(group: Group, positives: Csr, engine: EngineName, settings: GameSettings, seed: int, n_shards: int) -> Crew:
     """In the first process, which has all positives. The others have read theirs, or are sent them."""
     schedule, read = make_schedule(positives, n_shards, group.size), group.read
     is_known = read is not None and n_shards == (group.shards or group.size)
@@ -194,6 +193,7 @@ def lead(group: Group, positives: Csr, settings: GameSettings, seed: int, n_shar
         {
             "do": "begin",
             "what": "game",
+            "engine": engine,
             "settings": asdict(settings),
             "seed": seed,
             "shape": positives.shape,
@@ -206,7 +206,7 @@ def lead(group: Group, positives: Csr, settings: GameSettings, seed: int, n_shar
     group.spread(schedule.item_order, 0)
     for array in left_out or ():
         group.spread(array, 0)
-    whole = Whole(settings, seed, positives.shape[0], len(positives), schedule)
+    whole = Whole(engine, settings, seed, positives.shape[0], len(positives), schedule)
     if left_out is not None and read is not None:
         held, shard_of = read.own, read.shard_of_users(n_shards)
         return _crew(group, whole, lambda number: _from_held(held, number, whole, left_out), shard_of)
@@ -236,7 +236,8 @@ def follow(group: Group, told: dict[str, Any], held: Held | None) -> Crew:
     order = np.zeros(n_items, np.int64)
     group.spread(order, 0)
     schedule = Schedule(told["shards"], group.size, order, tuple(told["starts"]))
-    whole = Whole(GameSettings(**told["settings"]), told["seed"], n_users, told["positives"], schedule)
+    settings = GameSettings(**told["settings"])
+    whole = Whole(told["engine"], settings, told["seed"], n_users, told["positives"], schedule)
     if told["left_out"] is not None:
         assert held is not None
         left_out = np.zeros(told["left_out"], np.int32), np.zeros(told["left_out"], np.int32)

@@ -16,9 +16,8 @@ from purerec.engines.distributed.crew import ITEM, ITEM_BIAS, USER, USER_BIAS, R
 from purerec.engines.distributed.group import Group
 from purerec.engines.distributed.shard import ROWS
 from purerec.engines.pure.cpu.engine import stream_keys
-from purerec.engines.pure.cpu.epochs import N_STEPS, stats_of
 from purerec.engines.pure.cpu.memory import COUNTERS, Memory, pack_state, unpack_state
-from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params
+from purerec.engines.pure.spec import N_STEPS, Batch, EngineName, EpochStats, GameSettings, Params, stats_of
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError
 from purerec.storage import Digests
@@ -28,7 +27,7 @@ _SIDES = {"user": (USER, USER_BIAS), "item": (ITEM, ITEM_BIAS)}
 
 
 class DistributedEngine:
-    """See `spec.Engine`. `n_shards`: by default one per worker."""
+    """See `spec.Engine`. `n_shards`: by default one per worker. `engine`: what each worker trains with."""
 
     def __init__(
         self,
@@ -39,6 +38,7 @@ class DistributedEngine:
         group: Group,
         params: Params | None = None,
         n_shards: int | None = None,
+        engine: EngineName = "cpu",
     ) -> None:
         _check(settings)
         self.settings, self._group, self._shape = settings, group, source.shape
@@ -48,7 +48,7 @@ class DistributedEngine:
         if min(source.shape) < n:
             raise ConfigError(f"{source.shape[0]} users and {source.shape[1]} items are too few for {n} workers")
         # A global bias would have to be everywhere at once; the biases of users and items replace it.
-        self._crew = lead(group, source.positives(), replace(settings, train_bias=False), seed, n)
+        self._crew = lead(group, source.positives(), engine, replace(settings, train_bias=False), seed, n)
         self._counters, self._keys = dict.fromkeys(COUNTERS, 0), stream_keys(seed)
         if params:
             self.restore({**self.state(), **params})

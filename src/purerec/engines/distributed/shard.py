@@ -1,8 +1,9 @@
-"""Some of the users: their rows and positives, and the kernels of the cpu engine on one block of items at a time."""
+"""Some of the users: their rows and positives, and an engine that trains them on one block of items at a time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from purerec.data.interactions import Csr
 from purerec.engines.distributed.schedule import Schedule
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.cpu.memory import SUFFIXES, Memory, padded, zeros
-from purerec.engines.pure.spec import GameSettings, Stratum, initial_parameters
+from purerec.engines.pure.spec import EngineName, GameSettings, Stratum, initial_parameters
 from purerec.engines.source import MemorySource
 from purerec.rng import key64, named_rng
 from purerec.types import F32, F64, I64
@@ -35,6 +36,7 @@ class Block:
 class Whole:
     """What a shard has to know about the whole game."""
 
+    engine: EngineName
     settings: GameSettings
     seed: int
     n_users: int
@@ -50,6 +52,17 @@ class Whole:
         return done * self.n_positives // (self.schedule.n_shards * self.settings.batch_size)
 
 
+class StratumEngine(Protocol):
+    """Trains the rows that lie in the memory of its shard. Sums are those of `spec`."""
+
+    def set_counters(self, **counters: int) -> None:
+        """Continue from these numbers of epochs and steps, on which random draws and Adam depend."""
+
+    def discriminator_sums(self, *, learning_rate: float, use_fakes: bool) -> F64: ...
+
+    def generator_sums(self, *, learning_rate: float, steps: int) -> F64: ...
+
+
 class Shard:
     """`positives` are those of these users, numbered from 0, with all items, numbered block by block."""
 
@@ -58,8 +71,8 @@ class Shard:
         self.memory = Memory(len(users), whole.schedule.largest, whole.settings)
         self._strata = [self._stratum(positives, block) for block in range(whole.schedule.n_shards)]
 
-    def _stratum(self, positives: Csr, block: int) -> CpuEngine | None:
-        """The kernels on one block; None if nothing can be learned there."""
+    def _stratum(self, positives: Csr, block: int) -> StratumEngine | None:
+        """The engine for one block; None if nothing can be learned there."""
         whole, items = self.whole, self.whole.schedule.block(block)
         if not len(items) or not len(positives):
             return None
@@ -72,14 +85,13 @@ class Shard:
             of_users = len(self.users) / whole.n_users
         drawn = max(1, round(whole.settings.unlabeled_per_epoch * of_users * of_items))
         weight = drawn / whole.settings.unlabeled_per_epoch / (n / whole.n_positives)
-        return CpuEngine(
-            source,
-            replace(whole.settings, unlabeled_per_epoch=drawn),
-            seed=whole.key(f"shard {self.number}, block {block}"),
-            threads=1,
-            stratum=Stratum(positives.users, weight),
-            memory=self.memory,
-        )
+        settings = replace(whole.settings, unlabeled_per_epoch=drawn)
+        seed, stratum = whole.key(f"shard {self.number}, block {block}"), Stratum(positives.users, weight)
+        if whole.engine == "torch":
+            from purerec.engines.distributed.on_device import TorchStratum
+
+            return TorchStratum(source, settings, seed=seed, stratum=stratum, memory=self.memory)
+        return CpuEngine(source, settings, seed=seed, threads=1, stratum=stratum, memory=self.memory)
 
     def start(self) -> Block:
         """Random initial parameters; those of items belong to the first block of this shard."""

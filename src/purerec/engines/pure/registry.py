@@ -7,11 +7,10 @@ from importlib import import_module
 from typing import Any, Literal
 
 from purerec.engines.distributed.group import current
-from purerec.engines.pure.spec import Engine, GameSettings, Params, ScorerName
+from purerec.engines.pure.spec import Engine, EngineName, GameSettings, Params, ScorerName
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError
 
-EngineName = Literal["cpu", "torch"]
 EngineChoice = Literal["auto", "cpu", "torch"]
 
 
@@ -65,13 +64,13 @@ def new_engine(
     """
     name, group = chosen_engine(choice, settings.scorer, scorer_module), current()
     if group is not None:
-        if name != "cpu":
-            raise ConfigError(
-                f"several workers share the engine cpu, not {name}; leave out the engine and the network"
-            )
+        if scorer_module is not None:
+            raise ConfigError("several workers cannot share a scorer of your own, which has weights of all pairs")
         from purerec.engines.distributed.engine import DistributedEngine
 
-        return DistributedEngine(source, settings, seed=seed, params=params, group=group, n_shards=group.shards)
+        return DistributedEngine(
+            source, settings, seed=seed, params=params, group=group, n_shards=group.shards, engine=name
+        )
     entry = ENGINES[name]
     options = {} if scorer_module is None else {"scorer_module": scorer_module}
     engine: Engine = getattr(import_module(entry.module), entry.cls)(

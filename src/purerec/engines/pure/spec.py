@@ -41,10 +41,11 @@ import numpy.typing as npt
 from purerec.errors import ConfigError, DataError
 from purerec.paper.risks import LogisticRisk, SoftmaxRisk
 from purerec.sampling.dynamic import Negatives
-from purerec.types import F32, I32
+from purerec.types import F32, F64, I32
 
 Params = dict[str, F32]
 
+EngineName = Literal["cpu", "torch"]
 ScorerName = Literal["mf", "gmf", "bilinear", "fm", "mlp"]
 RiskName = Literal["pu", "nnpu", "pn", "softmax"]
 Unlabeled = Literal["per_user", "global", "popularity", "shared"]
@@ -225,6 +226,27 @@ class EpochStats:
     d_fake: float
     fake_norm: float
     samples: int
+
+
+LOSS, PENALTY, D_POSITIVE, D_UNLABELED, D_FAKE, FAKE_NORM, N_STEPS, N_POSITIVE, N_UNLABELED, N_FAKES = range(10)
+"""Places in the array of an epoch's sums, which can be added to those of other parts"""
+N_SUMS = 10
+
+
+def stats_of(sums: F64) -> EpochStats:
+    """Means; NaN where there was nothing."""
+
+    def mean(total: int, count: int) -> float:
+        return float(sums[total] / sums[count]) if sums[count] else float("nan")
+
+    return EpochStats(
+        loss=mean(LOSS, N_STEPS) + mean(PENALTY, N_STEPS),
+        d_positive=mean(D_POSITIVE, N_POSITIVE),
+        d_unlabeled=mean(D_UNLABELED, N_UNLABELED),
+        d_fake=mean(D_FAKE, N_FAKES),
+        fake_norm=mean(FAKE_NORM, N_FAKES),
+        samples=int(sums[N_POSITIVE] + sums[N_UNLABELED] + sums[N_FAKES]),
+    )
 
 
 class Engine(Protocol):

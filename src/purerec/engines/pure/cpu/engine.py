@@ -7,11 +7,12 @@ from typing import Literal
 
 import numpy as np
 
+from purerec.engines.pure import spec
 from purerec.engines.pure.cpu import epochs
 from purerec.engines.pure.cpu.choice import Choice
 from purerec.engines.pure.cpu.constraints import RECOLOUR
 from purerec.engines.pure.cpu.discriminator import discriminator_step
-from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch, generators_step, stats_of
+from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch, generators_step
 from purerec.engines.pure.cpu.grid import Grid, new_grid
 from purerec.engines.pure.cpu.kernels import Side, Work
 from purerec.engines.pure.cpu.memory import (
@@ -111,10 +112,10 @@ class CpuEngine:
 
     def train_discriminator(self, *, learning_rate: float, use_fakes: bool = True) -> EpochStats:
         """One epoch over all positives."""
-        return stats_of(self.discriminator_sums(learning_rate=learning_rate, use_fakes=use_fakes))
+        return spec.stats_of(self.discriminator_sums(learning_rate=learning_rate, use_fakes=use_fakes))
 
     def discriminator_sums(self, *, learning_rate: float, use_fakes: bool = True) -> F64:
-        """The same epoch, as (N_SUMS,) sums that can be added to those of other parts."""
+        """The same epoch, as (spec.N_SUMS,) sums that can be added to those of other parts."""
         s, memory = self.settings, self._memory
         if s.unlabeled_per_epoch < 1:
             raise ConfigError("unlabeled_per_epoch is 0; give the number of unlabeled pairs of an epoch")
@@ -152,7 +153,7 @@ class CpuEngine:
                 sums,
             )
 
-        sums, others = np.zeros(epochs.N_SUMS), np.zeros(epochs.N_SUMS)
+        sums, others = np.zeros(spec.N_SUMS), np.zeros(spec.N_SUMS)
         if self._can_share and self._use_two(n_numbers >= _WORTH_TWO):
             first, second = two_teams()
             more = memory.for_second_thread()
@@ -160,20 +161,20 @@ class CpuEngine:
                 lambda: epoch(memory.work, memory.choice, first, sums), lambda: epoch(*more, second, others)
             )
             self._pace.note(share)
-            for part in (epochs.PENALTY, epochs.NORM):  # the rest is the same for both
+            for part in (spec.PENALTY, spec.FAKE_NORM):  # the rest is the same for both
                 sums[part] += others[part]
         else:
             epoch(memory.work, memory.choice, None, sums)
-        self._counters["steps"] += int(sums[epochs.N_STEPS])
+        self._counters["steps"] += int(sums[spec.N_STEPS])
         self._counters["epochs"] += 1
         return sums
 
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
         """This many generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
-        return stats_of(self.generator_sums(learning_rate=learning_rate, steps=steps))
+        return spec.stats_of(self.generator_sums(learning_rate=learning_rate, steps=steps))
 
     def generator_sums(self, *, learning_rate: float, steps: int) -> F64:
-        """The same steps, as (N_SUMS,) sums."""
+        """The same steps, as (spec.N_SUMS,) sums."""
         self._need_generators()
         s, memory = self.settings, self._memory
         memory.make_room(s.batch_size, 0, s.batch_size)
@@ -197,7 +198,7 @@ class CpuEngine:
             )
 
         item_side, user_side = memory.sides.get("item"), memory.sides.get("user")
-        sums, others = np.zeros(epochs.N_SUMS), np.zeros(epochs.N_SUMS)
+        sums, others = np.zeros(spec.N_SUMS), np.zeros(spec.N_SUMS)
         if item_side is not None and user_side is not None and self._use_two(True):
             # The generators do not know of each other: each thread draws the same pairs and trains one of them.
             apart = memory.apart()
@@ -205,11 +206,11 @@ class CpuEngine:
                 lambda: epoch(memory.work, item_side, None, sums), lambda: epoch(apart, None, user_side, others)
             )
             self._pace.note(share)
-            for part in (epochs.LOSS, epochs.D_FAKE, epochs.NORM, epochs.N_FAKES):
+            for part in (spec.LOSS, spec.D_FAKE, spec.FAKE_NORM, spec.N_FAKES):
                 sums[part] += others[part]
         else:
             epoch(memory.work, item_side, user_side, sums)
-        self._counters["generator_steps"] += int(sums[epochs.N_STEPS])
+        self._counters["generator_steps"] += int(sums[spec.N_STEPS])
         self._counters["generator_epochs"] += 1
         return sums
 
@@ -273,7 +274,7 @@ class CpuEngine:
         memory.put_noise("item", batch.item_noise)
         memory.put_noise("user", batch.user_noise)
         self._counters["generator_steps"] += 1
-        sums = np.zeros(epochs.N_SUMS)
+        sums = np.zeros(spec.N_SUMS)
         generators_step(
             memory.sides.get("item"),
             memory.sides.get("user"),
@@ -286,7 +287,7 @@ class CpuEngine:
             self._counters["generator_steps"],
             sums,
         )
-        return float(sums[epochs.LOSS])
+        return float(sums[spec.LOSS])
 
     # --- Parameters and state
 

@@ -10,7 +10,18 @@ from purerec.engines.pure.cpu.generators import fill_noise, generator_step
 from purerec.engines.pure.cpu.grid import Grid, draw_columns, shuffle_items
 from purerec.engines.pure.cpu.kernels import Model, Rules, Side, Work, aligned
 from purerec.engines.pure.cpu.team import Team, meet
-from purerec.engines.pure.spec import EpochStats
+from purerec.engines.pure.spec import (
+    D_FAKE,
+    D_POSITIVE,
+    D_UNLABELED,
+    FAKE_NORM,
+    LOSS,
+    N_FAKES,
+    N_POSITIVE,
+    N_STEPS,
+    N_UNLABELED,
+    PENALTY,
+)
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.sampling.draws import (
@@ -26,27 +37,8 @@ from purerec.types import F64, I32, U64
 
 PER_USER, GLOBAL, POPULARITY, SHARED = 0, 1, 2, 3
 DRAWS = {"per_user": PER_USER, "global": GLOBAL, "popularity": POPULARITY, "shared": SHARED}
-LOSS, PENALTY, D_POSITIVE, D_UNLABELED, D_FAKE, NORM, N_STEPS, N_POSITIVE, N_UNLABELED, N_FAKES = range(10)
-"""Places in the array of an epoch's sums."""
-N_SUMS = 10
 SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE, CANDIDATES, CHOICE, ASKED = range(7)
 """Places in the array of an epoch's keys."""
-
-
-def stats_of(sums: F64) -> EpochStats:
-    """Means; NaN where there was nothing."""
-
-    def mean(total: int, count: int) -> float:
-        return float(sums[total] / sums[count]) if sums[count] else float("nan")
-
-    return EpochStats(
-        loss=mean(LOSS, N_STEPS) + mean(PENALTY, N_STEPS),
-        d_positive=mean(D_POSITIVE, N_POSITIVE),
-        d_unlabeled=mean(D_UNLABELED, N_UNLABELED),
-        d_fake=mean(D_FAKE, N_FAKES),
-        fake_norm=mean(NORM, N_FAKES),
-        samples=int(sums[N_POSITIVE] + sums[N_UNLABELED] + sums[N_FAKES]),
-    )
 
 
 @kernel(inner=True)
@@ -167,7 +159,7 @@ def discriminator_epoch(
         sums[D_POSITIVE] += w.report[0]
         sums[D_UNLABELED] += w.report[1]
         sums[D_FAKE] += w.report[2]
-        sums[NORM] += w.report[3]
+        sums[FAKE_NORM] += w.report[3]
         sums[N_STEPS] += 1
         sums[N_POSITIVE] += n_pos
         sums[N_UNLABELED] += np.int64(w.report[5])
@@ -192,12 +184,12 @@ def generators_step(
         loss, sigmas, norms = generator_step(item_side, m, c, w.users, 0, n_fake_items, learning_rate, t)
         sums[LOSS] += loss
         sums[D_FAKE] += sigmas
-        sums[NORM] += norms
+        sums[FAKE_NORM] += norms
     if user_side is not None:
         loss, sigmas, norms = generator_step(user_side, m, c, w.items, 0, n_fake_users, learning_rate, t)
         sums[LOSS] += loss
         sums[D_FAKE] += sigmas
-        sums[NORM] += norms
+        sums[FAKE_NORM] += norms
     sums[N_STEPS] += 1
     sums[N_FAKES] += n_fake_items + n_fake_users
 

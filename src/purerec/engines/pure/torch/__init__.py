@@ -3,4 +3,5 @@
 engine     Algorithm 1
 batches    positives, unlabeled pairs and noise
 modules    the discriminator, the generators, the risk
-stats      means over an epoch"""
+stats      sums over an epoch
+device     where it computes"""

@@ -19,16 +19,19 @@ Phi = Callable[[I32, I32], F32]
 
 
 class BatchMaker:
-    """Makes batches from these positives. What it draws depends on the seed and on how much was drawn before."""
+    """Makes batches from these positives. What it draws depends on the seed and on how much was drawn before.
 
-    def __init__(self, positives: Csr, settings: GameSettings, seed: int) -> None:
+    `asked`: users for whom unlabeled pairs are drawn, at random; None: those of the batch's positives in turn.
+    """
+
+    def __init__(self, positives: Csr, settings: GameSettings, seed: int, asked: I32 | None = None) -> None:
         n_items, degree = positives.shape[1], positives.counts
         self.sampler = UnlabeledSampler(positives.indptr, positives.indices, n_items, full_users="skip")
         if not np.any((degree > 0) & (degree < n_items)):
             raise DataError(
                 f"no user has touched some, but not all, of the {n_items} items; use data with both in it"
             )
-        self.settings, self.seed = settings, seed
+        self.settings, self.seed, self._asked = settings, seed, asked
         self.draws = 0
         """Unlabeled pairs drawn so far"""
         self._positives, self._pos_user, self._pos_item = positives, positives.users, positives.indices
@@ -46,9 +49,9 @@ class BatchMaker:
             # The difference of two floors: the shares differ by at most one and add up to the whole.
             upto = [(number + k) * s.unlabeled_per_epoch // len(starts) for k in (0, 1)]
             if s.unlabeled == "shared":
-                unl_user, unl_item, n_crossed = self._shared(user, rng)
+                unl_user, unl_item, n_crossed = self._shared(self._users(user, user.size, rng), rng)
             else:
-                unl_user, unl_item = self._unlabeled(np.resize(user, upto[1] - upto[0]))
+                unl_user, unl_item = self._unlabeled(self._users(user, upto[1] - upto[0], rng))
                 unl_item = self._choose(unl_user, unl_item, phi, rng)
                 n_crossed = unl_user.size
             n_fakes = round(s.fake_ratio * n_crossed) if use_fakes else 0
@@ -60,6 +63,10 @@ class BatchMaker:
         user, item = self._unlabeled(self._pos_user[chosen])
         nobody = user[:0]
         return Batch(nobody, nobody, user, item, *self._noise(user.size, rng))
+
+    def _users(self, of_batch: I32, n: int, rng: np.random.Generator) -> I32:
+        """(n,) for whom unlabeled pairs are drawn."""
+        return np.resize(of_batch, n) if self._asked is None else self._asked[rng.integers(self._asked.size, size=n)]
 
     def _unlabeled(self, user: I32) -> tuple[I32, I32]:
         """One pair for each given user (none for a user who touched every item), or as many of anyone's."""

@@ -17,13 +17,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines.pure.spec import Batch, EpochStats, GameSettings, Params, check_draws, initial_parameters
+from purerec.engines.pure.spec import (
+    Batch,
+    EpochStats,
+    GameSettings,
+    Params,
+    Stratum,
+    check_draws,
+    initial_parameters,
+    stats_of,
+)
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError, MissingExtraError, StoreError
 from purerec.rng import named_rng
 from purerec.sampling.unlabeled import without_full_users
 from purerec.training.history import mean_norms
-from purerec.types import F32, I32
+from purerec.types import F32, F64, I32
 
 try:
     import torch
@@ -33,6 +42,7 @@ except ImportError as missing:
     raise MissingExtraError("torch", "torch", purpose="the torch engine") from missing
 
 from purerec.engines.pure.torch.batches import BatchMaker
+from purerec.engines.pure.torch.device import one_thread, own_device
 from purerec.engines.pure.torch.modules import (
     CONSTRAINTS,
     Discriminator,
@@ -47,24 +57,10 @@ from purerec.engines.pure.torch.modules import (
     softmax_risk,
     squared_length,
 )
-from purerec.engines.pure.torch.stats import Step, means
+from purerec.engines.pure.torch.stats import Step, sums_of
 
 BY_ROW = ("user", "item", "user_bias", "item_bias")
 """Parameters with one row per user or item: sparse gradients, SparseAdam."""
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch use one CPU thread: sums have a fixed order, and the bits do not depend on the number of cores.
-
-    Steps are small, so little is lost; on a busy machine of two cores a second thread made them ten times slower.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class TorchEngine:
@@ -72,7 +68,8 @@ class TorchEngine:
 
     `params` may give some or all parameters (say, a pre-trained discriminator); the rest start at random from the
     seed. `scorer_module`, called with (n, d_u) and (n, d_i) embeddings, replaces `settings.scorer`; it is copied, so
-    that a second fit starts where the first one did.
+    that a second fit starts where the first one did. A part of a larger game has a `stratum`, and may have its
+    `batches` from an earlier engine for the same part.
     """
 
     def __init__(
@@ -84,16 +81,18 @@ class TorchEngine:
         params: Params | None = None,
         device: str = "auto",
         scorer_module: nn.Module | None = None,
+        stratum: Stratum | None = None,
+        batches: BatchMaker | None = None,
     ) -> None:
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
         if scorer_module is not None:
             settings = replace(settings, scorer="mf")  # no relation, no row biases: the module has what it needs
-        self.settings, self.seed, self.device = settings, seed, torch.device(device)
+        self.settings, self.seed = settings, seed
+        self.device = own_device() if device == "auto" else torch.device(device)
         positives = source.positives()
         if settings.softmax is not None:
             positives = without_full_users(positives)
-        self._batches = BatchMaker(positives, settings, seed)
+        asked, self._unlabeled_weight = (None, 1.0) if stratum is None else (stratum.asked, stratum.weight)
+        self._batches = batches or BatchMaker(positives, settings, seed, asked)
         self._weight = {
             "user": self._tensor(positives.counts.astype(np.float64)),
             "item": self._tensor(positives.item_counts.astype(np.float64)),
@@ -122,26 +121,34 @@ class TorchEngine:
 
     # --- Epochs
 
-    @one_thread()
     def train_discriminator(self, *, learning_rate: float, use_fakes: bool = True) -> EpochStats:
         """One epoch over all positives (Algorithm 1, lines 4 to 10)."""
+        return stats_of(self.discriminator_sums(learning_rate=learning_rate, use_fakes=use_fakes))
+
+    @one_thread()
+    def discriminator_sums(self, *, learning_rate: float, use_fakes: bool = True) -> F64:
+        """The same epoch, as (N_SUMS,) sums that can be added to those of other parts."""
         if self.settings.unlabeled_per_epoch < 1:
             raise ConfigError("unlabeled_per_epoch is 0; give the number of unlabeled pairs of an epoch")
         real = self._real_sides()
         with self._randomness("epochs") as rng:
             batches = self._batches.epoch(rng, self._phi, use_fakes=use_fakes)
-            return means([self._discriminator_step(batch, real, learning_rate) for batch in batches])
+            return sums_of([self._discriminator_step(batch, real, learning_rate) for batch in batches])
 
-    @one_thread()
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
         """This many generator steps (lines 11 to 16), each on `batch_size` freshly drawn unlabeled pairs."""
+        return stats_of(self.generator_sums(learning_rate=learning_rate, steps=steps))
+
+    @one_thread()
+    def generator_sums(self, *, learning_rate: float, steps: int) -> F64:
+        """The same steps, as (N_SUMS,) sums."""
         if self.settings.generators == "none":
             raise ConfigError("there is no generator to train; set generators to 'item', 'user' or 'both'")
         real = self._real_sides()
         with self._randomness("generator_epochs") as rng:
             batches = (self._batches.for_generators(rng) for _ in range(steps))
             # A batch may be empty: when all its users have touched every item.
-            return means([self._generator_step(b, real, learning_rate) for b in batches if b.unl_user.size])
+            return sums_of([self._generator_step(b, real, learning_rate) for b in batches if b.unl_user.size])
 
     @torch.no_grad()
     def _phi(self, user: I32, item: I32) -> F32:
@@ -172,11 +179,12 @@ class TorchEngine:
         phi_p, phi_u, phi_fakes = phi(positive), phi(unlabeled), [phi(pairs) for pairs in fakes]
 
         of_fakes = sum(mean(softplus(phi_f)) for phi_f in phi_fakes)
-        if s.softmax is None:
-            loss, d_p, d_u = risk(phi_p, phi_u, s.logistic), phi_p.sigmoid(), phi_u.sigmoid()
-        else:
+        if s.softmax is not None:
             check_draws(batch, s)
             loss, d_p, d_u = softmax_risk(phi_p, phi_u, s.softmax)
+        else:
+            weights = replace(s.logistic, unlabeled=s.logistic.unlabeled * self._unlabeled_weight)
+            loss, d_p, d_u = risk(phi_p, phi_u, weights), phi_p.sigmoid(), phi_u.sigmoid()
         loss = loss + s.fake_weight / s.prior * of_fakes
         loss = loss + s.regularization / 2 * (squared_length(positive) + squared_length(unlabeled))
         _descend(loss, self._d_optimizers, learning_rate)
@@ -247,7 +255,7 @@ class TorchEngine:
 
     def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
         """Continue from the `state` of an engine with the same data, settings and seed."""
-        if odd := self.state().keys() ^ state.keys():
+        if odd := self.state_names() ^ state.keys():
             raise StoreError(f"the checkpoint has other settings or another engine: {', '.join(sorted(odd)[:5])}")
         self._load({name: np.asarray(state[name], np.float32) for name in self._named})
         for name, p, optimizer in self._optimized():
@@ -263,6 +271,12 @@ class TorchEngine:
         counters = {name: int(np.asarray(state[f"counter/{name}"], np.int64)) for name in (*self._counters, "draws")}
         self._batches.draws = counters.pop("draws")
         self._counters = counters
+
+    def state_names(self) -> set[str]:
+        """The names in `state`."""
+        names = {*self._named, *(f"counter/{name}" for name in (*self._counters, "draws"))}
+        names |= {f"{name}/{part}" for name, _, _ in self._optimized() for part in ("m", "v", "step")}
+        return names | {f"{name}/buffer" for name, _ in self.discriminator.named_buffers()}
 
     # --- Set-up
 

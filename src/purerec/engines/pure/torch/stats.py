@@ -1,15 +1,16 @@
-"""What the torch engine reports about an epoch: sums over its steps, and their means."""
+"""What the torch engine reports about an epoch: sums over its steps."""
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from purerec.engines.pure.spec import EpochStats
+from purerec.engines.pure import spec
 from purerec.engines.pure.torch.modules import Pairs
+from purerec.types import F64
 
 
 class Step(NamedTuple):
@@ -30,20 +31,13 @@ class Step(NamedTuple):
         return cls(loss.detach(), torch.stack([part.sum() for part in parts]), counts)
 
 
-def means(steps: list[Step]) -> EpochStats:
-    if not steps:
-        return EpochStats(math.nan, math.nan, math.nan, math.nan, math.nan, samples=0)
-    n_p, n_u, n_f = (sum(counts) for counts in zip(*(step.counts for step in steps), strict=True))
-    d_p, d_u, d_f, norm = torch.stack([step.sums for step in steps]).double().sum(0).tolist()
-
-    def over(total: float, n: int) -> float:
-        return total / n if n else math.nan
-
-    return EpochStats(
-        loss=torch.stack([step.loss for step in steps]).double().mean().item(),
-        d_positive=over(d_p, n_p),
-        d_unlabeled=over(d_u, n_u),
-        d_fake=over(d_f, n_f),
-        fake_norm=over(norm, n_f),
-        samples=n_p + n_u + n_f,
-    )
+def sums_of(steps: list[Step]) -> F64:
+    """(N_SUMS,) over the steps of an epoch; the loss has its penalty in it."""
+    sums = np.zeros(spec.N_SUMS)
+    if steps:
+        sums[spec.LOSS] = torch.stack([step.loss for step in steps]).double().sum().item()
+        totals = torch.stack([step.sums for step in steps]).double().sum(0).tolist()
+        sums[[spec.D_POSITIVE, spec.D_UNLABELED, spec.D_FAKE, spec.FAKE_NORM]] = totals
+        sums[[spec.N_POSITIVE, spec.N_UNLABELED, spec.N_FAKES]] = np.sum([step.counts for step in steps], axis=0)
+    sums[spec.N_STEPS] = len(steps)
+    return sums
