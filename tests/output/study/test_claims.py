@@ -40,6 +40,17 @@ def test_best_needs_the_majority_of_metrics_on_every_data_set():
     assert verdict(compared(second), test="best").verdict == "does not hold"
 
 
+def test_a_case_names_its_protocol_where_there_are_two():
+    values = {"pure": HIGH, "bpr": LOW}
+    both = one("t", panels=[panel(values, protocol="sampled"), panel(values), panel(values, data="yelp")])
+    assert verdict(both, test="best").effect == (
+        "ml-100k, sampled: 1 of 1, P@5 +42.9% against bpr; ml-100k, exact: 1 of 1, P@5 +42.9% against bpr; "
+        "yelp: 1 of 1, P@5 +42.9% against bpr"
+    )
+    found = verdict(both, test="better", rivals=["bpr"]).effect
+    assert [part.split(" P@5")[0] for part in found.split("; ")] == ["ml-100k, sampled", "ml-100k, exact", "yelp"]
+
+
 def test_best_is_among_the_methods_of_the_paper():
     assert verdict(compared({"pure": LOW, "ease": HIGH, "bpr": [0.2, 0.2, 0.2]}), test="best").verdict == "holds"
 

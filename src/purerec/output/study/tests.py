@@ -103,7 +103,7 @@ def _best(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
         strongest = max(rivals, key=lambda rival: panel.mean(rival, panel.metric))
         gain = panel.mean(claim.model, panel.metric) / panel.mean(strongest, panel.metric) - 1
         pairs.append(panel.pair(claim.model, strongest, panel.metric))
-        said.append(f"{panel.data}: {ahead} of {len(metrics)}, {panel.metric} {gain:+.1%} against {strongest}")
+        said.append(f"{_case(panel, panels)}: {ahead} of {len(metrics)}, {panel.metric} {gain:+.1%} against {strongest}")
         best, majorities = best + ahead, majorities + (2 * ahead > len(metrics))
     if not said:
         return None
@@ -125,13 +125,19 @@ def _better(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
             gain = panel.mean(claim.model, metric) / panel.mean(rival, metric) - 1
             expected = claim.expected.get(panel.data)
             beside = "" if expected is None else f" (paper {expected:+.0%})"
-            said.append(f"{panel.data} {metric} {gain:+.1%}{beside}, p {p_value(pairs[-1].p) or 'unknown'}")
+            said.append(f"{_case(panel, panels)} {metric} {gain:+.1%}{beside}, p {p_value(pairs[-1].p) or 'unknown'}")
     if not pairs:
         return None
     # Some are significant by chance: the p-values are corrected for their number.
     corrected = holm([1.0 if pair.p is None else pair.p for pair in pairs])
     good = sum(pair.difference > 0 and p < _SIGNIFICANT for pair, p in zip(pairs, corrected, strict=True))
     return Finding(_verdict(good, len(pairs)), "; ".join(said), f"{_how(pairs)}, Holm", _largest(pairs))
+
+
+def _case(panel: PanelResults, panels: Sequence[PanelResults]) -> str:
+    """The data set; with the protocol if others are there as well."""
+    protocols = {other.protocol for other in panels if other.data == panel.data}
+    return panel.data if len(protocols) == 1 else f"{panel.data}, {panel.protocol}"
 
 
 def _how(pairs: Sequence[Pair]) -> str:
