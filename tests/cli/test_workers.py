@@ -130,6 +130,25 @@ def worker(pid, rank):
     return None
 
 
+def test_workers_end_with_the_process_that_started_them(clicks, tmp_path):
+    """They would wait for each other for half an hour, and nobody would start them again."""
+    need("torch")
+    running = start(clicks, "--model", "pugmf", "--set", "epochs=100000", "--set", "dim=4", "--out", tmp_path / "m")
+    wait_until(lambda: (tmp_path / "m.checkpoint").exists(), running)
+    children = psutil.Process(running.pid).children(recursive=True)
+    assert len([child for child in children if "RANK" in child.environ()]) == WORKERS
+    running.kill()
+    running.communicate(timeout=PATIENCE_S)
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert not alive
+
+
+def test_more_workers_than_memory(command, clicks, monkeypatch):
+    monkeypatch.setattr(workers, "available_mb", lambda: 1024.0)
+    line = "200 workers need at least 29.3 GB of memory, and 1.0 GB are free; use at most 6, ideally"
+    refused(command("fit", clicks, "--model", "pugmf", "--workers", 200, "--out", "m"), line)
+
+
 def test_wrong_use(command, clicks):
     refused(command("fit", clicks, "--model", "bpr", "--workers", 2, "--out", "m"), "bpr is fitted by one process")
     refused(command("fit", clicks, "--model", "pugmf", "--workers", 0, "--out", "m"), "--workers must be from 1")

@@ -13,11 +13,13 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from purerec.data.memory import available_mb
 from purerec.errors import ConfigError, MissingExtraError, PurerecError, SharedError, WorkerError, counted
 from purerec.output import console
 from purerec.output.streams import INTERRUPTED
@@ -33,6 +35,10 @@ _EXIT_CODE = "PUREREC_EXIT_CODE"
 """The file in which the first worker leaves its exit code: an error in the input is no reason to restart"""
 RESTARTS = 3
 _MOST = 1024
+_SMALLEST_MB = 150.0
+"""What a worker takes before it has read any data, most of it for torch"""
+_LOOK_S = 1.0
+"""How often a worker looks whether the process that started it is still there"""
 ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 """One core for each process"""
 
@@ -51,6 +57,7 @@ def as_worker(run: Callable[[], int]) -> int:
     """Run a command: alone, as the first of several processes, or to help the first."""
     if not is_worker():
         return run()
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     is_first, roll = os.environ["RANK"] == "0", None
     if not is_first and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first one saves its work and tells the others when to stop
@@ -86,6 +93,13 @@ def as_worker(run: Callable[[], int]) -> int:
         Path(place).write_text(str(code))
         return 0
     return code
+
+
+def _end_with(parent: int) -> None:
+    """End this process when the one that started it is gone: nobody would stop or restart it any more."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os._exit(WorkerError.exit_code)
 
 
 def _met() -> tuple[Group, Roll]:
@@ -163,6 +177,12 @@ def start_workers(n: int) -> int:
         from torch.distributed.launcher.api import LaunchConfig, elastic_launch
     except ImportError:
         raise MissingExtraError("torch", "torch", purpose="fitting with several workers") from None
+    room_mb = available_mb()
+    if room_mb is not None and n * _SMALLEST_MB > room_mb:
+        raise ConfigError(
+            f"{n} workers need at least {n * _SMALLEST_MB / 2**10:.1f} GB of memory, and {room_mb / 2**10:.1f} GB "
+            f"are free; use at most {max(1, int(room_mb / _SMALLEST_MB))}, ideally one for each core"
+        )
     logging.disable(logging.CRITICAL)  # torchrun would repeat what a worker has already reported
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first worker saves its work
     os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGTERM"

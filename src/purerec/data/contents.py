@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
+from purerec.data.memory import available_mb
 from purerec.errors import ReadError
 
 SAMPLE_BYTES = 1 << 16
@@ -167,12 +168,12 @@ def _unpacked(file: BinaryIO, where: str, *, beginning: bool) -> bytes:
 
 
 def _available_memory() -> int:
+    """In bytes; where the system does not say what is free (macOS), what the machine has."""
+    if (free_mb := available_mb()) is not None:
+        return int(free_mb * 2**20)
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError, AttributeError):  # no such file, name or function on this system
+    except (OSError, ValueError, AttributeError):  # no such name or function on this system
         return 1 << 40
 
 

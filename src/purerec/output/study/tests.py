@@ -103,7 +103,8 @@ def _best(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
         strongest = max(rivals, key=lambda rival: panel.mean(rival, panel.metric))
         gain = panel.mean(claim.model, panel.metric) / panel.mean(strongest, panel.metric) - 1
         pairs.append(panel.pair(claim.model, strongest, panel.metric))
-        said.append(f"{_case(panel, panels)}: {ahead} of {len(metrics)}, {panel.metric} {gain:+.1%} against {strongest}")
+        columns = f"{ahead} of {len(metrics)}, {panel.metric} {gain:+.1%} against {strongest}"
+        said.append(f"{_case(panel, panels)}: {columns}")
         best, majorities = best + ahead, majorities + (2 * ahead > len(metrics))
     if not said:
         return None
