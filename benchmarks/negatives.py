@@ -35,8 +35,7 @@ def measure(model: str, negatives: str, candidates: int, parts: list[pr.Split], 
         began = time.process_time()
         fitted = fresh.fit(part.train, seed=seed)
         seconds.append(time.process_time() - began)
-        per_positive = 1.0 if model == "bpr" else 1.0 + fresh.config.draws_per_positive(part.train.n_items)
-        n_samples = part.train.n_positives * per_positive * fresh.config.epochs
+        n_samples = part.train.n_positives * samples_per_positive(fresh, part.train.n_items) * fresh.config.epochs
         assert part.valid is not None
         found.append(pr.evaluate(fitted, pr.Split(part.train, None, part.valid)).metrics[METRIC])
     return {
@@ -49,6 +48,16 @@ def measure(model: str, negatives: str, candidates: int, parts: list[pr.Split], 
         "fit_cpu_s": round(min(seconds), 3),
         "million_samples_per_cpu_s": round(n_samples / min(seconds) / 1e6, 2),
     }
+
+
+def samples_per_positive(model: Any, n_items: int) -> float:
+    """A triple of BPR counts once; of the others, a positive and its unlabeled pairs."""
+    match model.name:
+        case "bpr":
+            return 1.0
+        case "svd":
+            return 1.0 + float(model.config.unlabeled_ratio)
+    return 1.0 + float(model.config.draws_per_positive(n_items))
 
 
 def main() -> None:
