@@ -1,6 +1,6 @@
 """How long one fit of every model takes, and how much memory, on the paper's three data sets.
 
-    python benchmarks/models.py [--data ml-100k,ml-1m,yelp] [--models all] [--json FILE]
+    python benchmarks/models.py [--data ml-1m] [--models all] [--json FILE]
 
 Default settings, the train part of each table's split; after a fit of a small log that takes the compiling out of
 it. `added_mb` is what the fit added to the process. Results are written as they come, and what the file has
@@ -46,7 +46,7 @@ def measure(name: str, train: pr.Interactions) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=",".join(SPLITS))
+    parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--models", default="all")
     parser.add_argument("--json", type=Path, help="write the results here")
     given = parser.parse_args()

@@ -74,7 +74,8 @@ def implicit_bpr(indptr: Any, indices: Any, n_items: int, dim: int) -> float:
 
     shape = (indptr.size - 1, n_items)
     ones = np.ones(indices.size, np.float32)
-    matrix = scipy.sparse.csr_matrix((ones, indices, indptr), shape=shape, copy=True)  # it needs arrays it may write to
+    # It refuses arrays that it may not write to.
+    matrix = scipy.sparse.csr_matrix((ones, indices, indptr), shape=shape, copy=True)
     seconds: list[float] = []
     epochs = max(3, min(40, int(8e6 / indices.size)))
     model = BayesianPersonalizedRanking(factors=dim, iterations=epochs, num_threads=1, random_state=1)

@@ -3,8 +3,10 @@
 import json
 import os
 
+import numpy as np
 import pytest
 
+from cli.conftest import refused
 from conftest import purerec
 
 
@@ -50,3 +52,31 @@ def test_labels_of_protocols(clicks):
     assert "sampled, 20 candidates" in sampled.stdout
     defective = purerec("evaluate", clicks, "--model", "itempop", "--protocol", "as_published", check=0)
     assert "defective" in defective.stdout
+
+
+def test_a_stored_model_keeps_its_threshold(command, tmp_path):
+    """Not every row of a test part is a positive if that was not so in the fit."""
+    rng = np.random.default_rng(0)
+    lines = [f"{pair // 30},{pair % 30},{rng.integers(1, 6)}" for pair in rng.permutation(900)]
+    for name, rows in (("train", lines[:500]), ("test", lines[500:])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["user,item,rating", *rows]))
+    assert command("fit", "train.csv", "--model", "itempop", "--min-rating", 4, "--out", "m").code == 0
+    parts = ("evaluate", "--train", "train.csv", "--test", "test.csv")
+    asked = command(*parts, "--model", "itempop", "--min-rating", 4, "--json", "-")
+    stored = command(*parts, "--from", "m", "--json", "-")
+    assert json.loads(stored.out)["metrics"] == json.loads(asked.out)["metrics"]
+    assert "ratings of at least 4 count as positive, as in the fit of m" in stored.err
+    assert "every row counts" not in stored.err
+    other = command(*parts, "--from", "m", "--min-rating", 2, "--json", "-")
+    assert json.loads(other.out)["metrics"] != json.loads(asked.out)["metrics"]
+    for name in ("train", "test"):  # without ratings, every row is one
+        text = (tmp_path / f"{name}.csv").read_text().splitlines()
+        (tmp_path / f"{name}.csv").write_text("\n".join(line.rpartition(",")[0] for line in text))
+    assert command(*parts, "--from", "m").code == 0
+
+
+def test_a_pool_goes_with_sampling(command, clicks):
+    refused(command("evaluate", clicks, "--model", "itempop", "--pool", 5), "--pool goes with --protocol sampled")
+    refused(command("compare", clicks, "--models", "itempop", "--pool", 5), "--pool goes with --protocol sampled")
+    done = command("evaluate", clicks, "--model", "itempop", "--protocol", "sampled", "--pool", 5000)
+    assert "sampled, 40 candidates" in done.out  # there are no more

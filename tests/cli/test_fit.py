@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import purerec as pr
 from conftest import PUREREC, purerec
 
 
@@ -63,3 +64,25 @@ def test_interrupted_fit_saves_and_resumes_to_the_same_bits(clicks, tmp_path):
     same = (tmp_path / "whole" / "tensors.safetensors").read_bytes()
     assert (tmp_path / "part" / "tensors.safetensors").read_bytes() == same
     assert not list(tmp_path.glob("*.checkpoint"))
+
+
+def test_an_update_with_nothing_new_changes_nothing(command, clicks, tmp_path):
+    fitted = ("--model", "gmf", "--set", "epochs=2", "--set", "dim=2", "--split", "ratio", "--out", "m")
+    assert command("fit", clicks, *fitted).code == 0
+    known = pr.load_model(tmp_path / "m")
+    user, item = known.users[0], known.items[int(known.seen.indices[0])]
+    (tmp_path / "known.csv").write_text(f"user,item\n{user},{item}\n")
+
+    def content(folder):
+        return {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()}
+
+    before = content("m")
+    done = command("update", "m", "known.csv", "--out", "m")
+    assert "the model in m is unchanged" in done.out
+    assert content("m") == before
+    assert command("update", "m", "known.csv", "--out", "copy").code == 0
+    copied = content("copy")
+    facts, stored = (json.loads(files["manifest.json"]) for files in (before, copied))
+    assert {"metrics", "history"} <= facts.keys()
+    assert [stored[name] for name in ("metrics", "history")] == [facts[name] for name in ("metrics", "history")]
+    assert copied["report.html"] == before["report.html"]

@@ -228,3 +228,9 @@ def test_checked_by_its_counts(server: Server, with_toy: Any, own_cache: Path, c
     server.content["/toy.rating"] = b"<html>\n"
     with pytest.raises(FetchError, match="is damaged or a different file"):
         catalog.load("toy", progress=False)
+
+
+def test_all_that_have_files_have_a_split_of_their_own():
+    from purerec.data.picking import WITH_OWN_SPLIT
+
+    assert {*WITH_OWN_SPLIT, "world"} == set(CATALOG)

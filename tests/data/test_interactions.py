@@ -131,3 +131,12 @@ def test_fingerprint_tells_data_apart(tiny):
 
 def test_density_counts_pairs_not_rows() -> None:
     assert Interactions.from_columns([0, 0, 1], [0, 0, 1]).density == 0.5
+
+
+def test_a_scipy_matrix_is_a_copy_that_may_be_changed():
+    """Some libraries refuse read-only arrays."""
+    data = Interactions.from_columns([1, 1, 2], [1, 2, 2])
+    matrix = data.positives.to_scipy()
+    assert matrix.toarray().tolist() == [[1, 1], [0, 1]]
+    matrix.indices[0] = 1
+    assert data.positives.indices.tolist() == [0, 1, 1]

@@ -224,3 +224,31 @@ def test_save_and_load(tmp_path):
 def test_what_is_no_log_is_refused():
     with pytest.raises(SplitError, match=r"a log from pr.read or pr.load, not str"):
         split("clicks.csv")
+
+
+def test_times_that_cannot_be_divided_have_no_validation_part():
+    data = Interactions.from_columns([1, 1, 2, 2, 1, 2], [1, 2, 3, 4, 5, 6], timestamp=[10] * 4 + [20] * 2)
+    parts = split(data, "temporal", at=20)
+    assert (len(parts.train), parts.valid, len(parts.test)) == (4, None, 2)
+    with pytest.raises(SplitError, match="at=21 is after all of the data"):
+        split(data, "temporal", at=21)
+    with pytest.raises(SplitError, match="at=5 is before all of the data"):
+        split(data, "temporal", at=5)
+
+
+def test_a_split_with_another_threshold():
+    parts = split(log(), "ratio")
+    high = parts.with_positives(4)
+    assert high.test.positive_rating == high.train.positive_rating == high.valid.positive_rating == 4
+    assert len(high.test.positives) < len(parts.test.positives)
+    assert high.made == parts.made
+
+
+@pytest.mark.parametrize("name", ["ml-100k", "ml-1m", "yelp", "gowalla"])
+def test_a_file_is_not_the_data_set_of_its_name(tmp_path, name):
+    rows = "".join(f"{n % 40},{n % 61}\n" for n in range(1000))
+    (tmp_path / f"{name}.csv").write_text("user,item\n" + rows)
+    data = read(tmp_path / f"{name}.csv")
+    assert data.name == f"{name} (file)"
+    assert split(data).made.method == "ratio"
+    assert read(tmp_path / f"{name}.csv", name=name).name == name  # as asked

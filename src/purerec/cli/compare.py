@@ -23,6 +23,7 @@ from purerec.cli.options import (
     command,
     limit_of,
     models_of,
+    pool_of,
     protocol_of,
     settings_of,
     settings_of_each,
@@ -67,7 +68,7 @@ def compare(
     split: SplitOpt = "auto",
     given: Parts = Parts(),
     protocol: ProtocolOpt = "exact",
-    pool: PoolOpt = 500,
+    pool: PoolOpt = None,
     limit: Annotated[
         str | None, typer.Option("--limit", metavar="TIME", help="Time limit for each model, such as 5m.")
     ] = None,
@@ -107,6 +108,7 @@ def compare(
     named = models_of(models)
     settings_of_each(named, set_)  # reports errors before the data is read
     kind = protocol_of(protocol)
+    n_candidates = pool_of(pool, kind)
     check_choice(metrics, metric, kind)
     limit_s = limit_of(limit)
     if plot is not None:
@@ -128,7 +130,7 @@ def compare(
                 tuned=tuned,
                 split=parts,
                 protocol=kind,
-                pool=pool,
+                pool=n_candidates,
                 limit=limit_s,
                 store=store,
                 watch=watch,

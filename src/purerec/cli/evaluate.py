@@ -25,6 +25,7 @@ from purerec.cli.options import (
     as_typed,
     command,
     epoch_lines,
+    pool_of,
     protocol_of,
     settings_of,
     settings_words,
@@ -54,7 +55,7 @@ def evaluate(
         Path | None, typer.Option("--items", metavar="FILE", help="Item table with the --by column.")
     ] = None,
     protocol: ProtocolOpt = "exact",
-    pool: PoolOpt = 500,
+    pool: PoolOpt = None,
     seed: SeedOpt = 0,
     memory_mb: MemoryOpt = 256,
     on: OnOpt = None,
@@ -90,6 +91,7 @@ def evaluate(
     if len(tables) != (by is not None):
         raise ConfigError("--by COLUMN goes with one table: --users FILE or --items FILE")
     kind = protocol_of(protocol)
+    n_candidates = pool_of(pool, kind)
     decides = check_choice(metrics, metric, kind)
     given.check(data, split)
     if from_ is not None:
@@ -97,7 +99,11 @@ def evaluate(
     else:
         model = model_name(cast(str, model))
         chosen = make_model(model, **settings_of(set_, settings, model))
-    log, parts = given.load(data, split, reading)
+    usual = chosen.fitted_on.positive_rating if from_ is not None and reading.min_rating is None else None
+    log, parts = given.load(data, split, reading, explain_positives=usual is None)
+    if usual is not None and parts.test.rating is not None and parts.test.positive_rating is None:
+        parts = parts.with_positives(usual)
+        console.note(f"ratings of at least {usual:g} count as positive, as in the fit of {from_}")
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
     grouping = None
@@ -108,7 +114,7 @@ def evaluate(
         others = default_metrics(log.name) if metrics is None else [m.name for m in parse_all(metrics)]
         shown = [decides, *others]
     with evaluating_on(on, shown) as evaluator:
-        how: dict[str, Any] = {"protocol": kind, "seed": seed, "pool": pool, "evaluator": evaluator}
+        how: dict[str, Any] = {"protocol": kind, "seed": seed, "pool": n_candidates, "evaluator": evaluator}
         options = Run(progress=console.progress(), callbacks=epoch_lines())
         result = run.run(parts, chosen, options=options, metrics=shown, memory_mb=memory_mb, **how)
         how["metrics"] = list(result.evaluation.metrics)

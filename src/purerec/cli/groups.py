@@ -130,7 +130,7 @@ class Reading(FileColumns):
         columns = {role: getattr(self, role) for role in ("user", "item", "rating", "timestamp")}
         return columns | {"encoding": self.encoding, "positive_rating": self.min_rating}
 
-    def load_parts(self, train: Path, test: str, valid: Path | None) -> Split:
+    def load_parts(self, train: Path, test: str, valid: Path | None, *, explain_positives: bool = True) -> Split:
         """A split given as files."""
         from purerec.data.given import given_split
 
@@ -138,7 +138,8 @@ class Reading(FileColumns):
         console.detail(f"read {train} and {test}: {parts.describe()}")
         for part in filter(None, (train, Path(test), valid)):
             self._tell_columns(part)
-        self._explain_positives(str(train), parts.train)
+        if explain_positives:
+            self._explain_positives(str(train), parts.train)
         return parts
 
     def _tell_columns(self, source: str | Path) -> None:
@@ -260,16 +261,19 @@ class Parts:
     split_seed: Annotated[int, _option("--split-seed", SEED_HELP, "Split")] = 0
     warm: Annotated[bool, _option("--warm", "Evaluate only users with a positive in train.", "Split")] = False
 
-    def load(self, data: str | None, how: str, reading: Reading) -> tuple[Interactions, Split]:
+    def load(
+        self, data: str | None, how: str, reading: Reading, *, explain_positives: bool = True
+    ) -> tuple[Interactions, Split]:
         """The data and its parts; if the parts are given, the data is what a model is fitted on."""
         self.check(data, how)
+        explain = {"explain_positives": explain_positives}
         if data is not None:
-            log = reading.load(data)
+            log = reading.load(data, **explain)
             parts = self._holding_out.split(log, how)
         else:
             assert self.train is not None
             assert self.test is not None
-            parts = reading.load_parts(self.train, self.test, self.valid)
+            parts = reading.load_parts(self.train, self.test, self.valid, **explain)
             log = parts.full_train
         return log, parts.warm() if self.warm else parts
 

@@ -64,7 +64,9 @@ MetricsOpt = Annotated[
     typer.Option("--metrics", metavar="NAME,NAME", help="What to measure, such as Recall@20,NDCG@20,MRR."),
 ]
 SeedOpt = Annotated[int, typer.Option("--seed", help="Seed for the model and for breaking ties.")]
-PoolOpt = Annotated[int, typer.Option("--pool", help="Candidates per user in the sampled protocol.")]
+PoolOpt = Annotated[
+    int | None, typer.Option("--pool", help="Candidates per user in the sampled protocol; by default 500.")
+]
 MemoryOpt = Annotated[float, typer.Option("--memory-mb", help="Memory for scores during evaluation.")]
 
 
@@ -175,3 +177,10 @@ def protocol_of(name: str) -> Protocol:
     if name.replace("-", "_") not in ("exact", "sampled", "as_published"):
         raise ConfigError(f"there is no protocol {name!r}; choose exact, sampled or as_published")
     return cast("Protocol", name.replace("-", "_"))
+
+
+def pool_of(pool: int | None, protocol: Protocol) -> int:
+    """The number of candidates per user."""
+    if pool is not None and protocol == "exact":
+        raise ConfigError("--pool goes with --protocol sampled; the exact protocol ranks all items")
+    return 500 if pool is None else pool

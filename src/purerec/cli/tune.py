@@ -27,6 +27,7 @@ from purerec.cli.options import (
     command,
     limit_of,
     models_of,
+    pool_of,
     protocol_of,
     settings_of_each,
 )
@@ -65,7 +66,7 @@ def tune(
     split: SplitOpt = "auto",
     given: Parts = Parts(),
     protocol: ProtocolOpt = "exact",
-    pool: PoolOpt = 500,
+    pool: PoolOpt = None,
     json: JsonOpt = None,
     reading: Reading = Reading(),
 ) -> None:
@@ -94,13 +95,14 @@ def tune(
         raise ConfigError("give either --limit or --minutes, which is its name in 0.1")
     budget = Budget(trials, limit_of(limit) if minutes is None else 60 * minutes)
     kind = protocol_of(protocol)
+    n_candidates = pool_of(pool, kind)
     metric = check_choice(None, metric, kind)
     given.check(data, split)
     log, parts = given.load(data, split, reading)
     metric = metric or deciding_metric(log.name)
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
-    task = Task(parts.full_train, parts.made, metric, kind, pool, folds, fresh_folds, seed)
+    task = Task(parts.full_train, parts.made, metric, kind, n_candidates, folds, fresh_folds, seed)
     claims = ExitStack()  # for all models: nobody else may claim the file between two of them
     path = _study_file(study, claims, resume=resume, fingerprint=task.train.fingerprint)
     facts = {

@@ -42,7 +42,7 @@ def update(
     from purerec.models.contract.fitted_on import Stopwatch
     from purerec.models.registry import load_model
     from purerec.output.report import fit_report
-    from purerec.storage import check_target, locked, read_manifest
+    from purerec.storage import check_target, locked
     from purerec.training.run import Run
 
     if data is None and reading.items is None:
@@ -54,8 +54,7 @@ def update(
         if data is None:
             assert items is not None
             model.set_items(items)
-            measured = {"metrics": found} if (found := read_manifest(folder, kind="model").get("metrics")) else {}
-            written = model.save(out, files={"report.html": fit_report(model).encode()}, **measured)
+            written = _save_unchanged(model, folder, out)
             console.say(f"{written} now has the item table {reading.items}")
             return
         as_before = reading.min_rating is None and model.fitted_on.positive_rating is not None
@@ -65,10 +64,15 @@ def update(
         model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=run)
         if items is not None:
             model.set_items(items)  # it may be a table of the new ones
-        written = model.save(out, files={"report.html": fit_report(model).encode()})
-    facts = model.fitted_on.updated
-    if facts is None or facts == before:
-        if more := len(model.known.touched) - pairs:
+        facts = model.fitted_on.updated
+        is_same, more = facts is None or facts == before, len(model.known.touched) - pairs
+        if is_same:
+            is_there = not more and items is None and out.resolve() == folder.resolve()
+            written = out if is_there else _save_unchanged(model, folder, out)
+        else:
+            written = model.save(out, files={"report.html": fit_report(model).encode()})
+    if facts is None or is_same:
+        if more:
             console.say(
                 f"{data} has no new positives for {folder}; lists of {written} now leave out "
                 f"{counted(more, 'more pair')} rated too low to count"
@@ -84,6 +88,17 @@ def update(
     note_compiling(watch)
     last = model.users[len(model.users) - 1]
     console.note(f"next: {command('recommend', written, '--user', last, *imports_of(model))}")
+
+
+def _save_unchanged(model: Recommender, folder: Path, out: Path) -> Path:
+    """Save a model with the parameters that it had, and with what is known about its fit: metrics, curves, report."""
+    from purerec.output.report import fit_report
+    from purerec.storage import read_manifest
+
+    manifest, report = read_manifest(folder, kind="model"), folder / "report.html"
+    page = report.read_bytes() if report.exists() else fit_report(model).encode()
+    facts = {name: manifest[name] for name in ("metrics", "history") if name in manifest}
+    return model.save(out, files={"report.html": page}, **facts)
 
 
 def _with_ids_of(model: Recommender, new: Interactions) -> Interactions:

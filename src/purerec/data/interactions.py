@@ -81,10 +81,11 @@ class Csr:
         return len(self) + len(other) - len(self.union(other))
 
     def to_scipy(self) -> Any:
-        """As a scipy CSR array of ones (float32)."""
+        """As a scipy CSR array of ones (float32); a copy, since some libraries refuse arrays that are read-only."""
         from scipy.sparse import csr_array
 
-        return csr_array((np.ones(len(self), dtype=np.float32), self.indices, self.indptr), shape=self.shape)
+        ones = np.ones(len(self), dtype=np.float32)
+        return csr_array((ones, self.indices, self.indptr), shape=self.shape, copy=True)
 
 
 def _freeze(*arrays: npt.NDArray[Any] | None) -> None:

@@ -1,17 +1,22 @@
-"""Which rows of a log a split holds out."""
+"""Which rows of a log a split holds out, and which of several rows of a pair count where time decides."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
 
 from purerec.data.interactions import Interactions
+from purerec.data.pairs import last_of_each_pair
 from purerec.errors import SplitError
 from purerec.types import I64, Mask
 
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_NEVER = np.iinfo(np.int64).max
+WITH_OWN_SPLIT = ("ml-100k", "ml-1m", "yelp", "gowalla")
+"""Data sets that have a split, and some of them metrics, of their own"""
 PUBLISHED_PARTS = {"gowalla": (810_128, 217_242)}
 """Data sets published with a test part: rows of the train part, and of the test part that follows it"""
 
@@ -92,6 +97,66 @@ class Picker:
             share = self.test_share if self.test_share is not None else 0.2
             point = int(np.quantile(times, 1 - share, method="higher"))
         return rows[times >= point]
+
+
+@dataclass(frozen=True)
+class FirstSeen:
+    """The first row of each pair, by time and then by row: in a temporal split, a pair belongs where this row is.
+
+    Counted at its last time, a pair that was known before the cut would be missing from train, and be in test as if
+    it were new.
+    """
+
+    data: Interactions
+    """All rows; with timestamps."""
+    rows: I64
+    """(n_pairs,) the first row of each pair, ascending"""
+    log: Interactions
+    """These rows"""
+
+    @classmethod
+    def of(cls, data: Interactions) -> FirstSeen:
+        assert data.timestamp is not None
+        if len(data.pairs) == len(data):
+            return cls(data, np.arange(len(data)), data)
+        backwards = slice(None, None, -1)
+        first = last_of_each_pair(
+            data.user_idx[backwards], data.item_idx[backwards], data.shape, -data.timestamp[backwards]
+        )
+        rows = np.flatnonzero(first[backwards])
+        log = data.subset(rows)
+        log.__dict__["pairs"] = data.pairs  # the same pairs, so they need not be found again
+        return cls(data, rows, log)
+
+    def as_known(self, parts: list[Mask], *, at: int | None, by_user: bool) -> Interactions:
+        """Each pair with its last row from before the next part begins: what came later was not known then.
+
+        `parts` are masks of the pairs, in the order of time. The last one begins at `at`, if that is given.
+        `by_user`: each user's parts begin at times of their own.
+        """
+        time, ends = self.data.timestamp, np.full(len(self.rows), _NEVER)
+        assert time is not None
+        for n, part in enumerate(parts[:-1]):
+            later = np.logical_or.reduce(parts[n + 1 :])
+            begins = np.full(self.log.n_users, _NEVER)
+            np.minimum.at(begins, self.log.user_idx[later], time[self.rows[later]])
+            if not by_user:
+                begins[:] = min(begins.min(), _NEVER if at is None else at)
+            ends[part] = begins[self.log.user_idx[part]]
+        pair = self._pair_of_row()
+        known = np.flatnonzero(time < ends[pair])
+        by_time = known[np.argsort(time[known], kind="stable")]
+        chosen = self.rows.copy()
+        chosen[pair[by_time]] = by_time  # of several rows, the last one stays
+        rating = self.data.rating
+        return replace(self.log, rating=None if rating is None else rating[chosen], timestamp=time[chosen])
+
+    def _pair_of_row(self) -> I64:
+        n_items = np.int64(self.data.n_items)
+        numbers = self.data.user_idx * n_items + self.data.item_idx
+        order = np.argsort(numbers[self.rows])
+        place: I64 = order[np.searchsorted(numbers[self.rows], numbers, sorter=order)]
+        return place
 
 
 def _mask(n: int, rows: I64) -> Mask:

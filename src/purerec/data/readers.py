@@ -24,6 +24,7 @@ from purerec.data.delimited import POLARS_ERRORS, polars_csv, text_rows
 from purerec.data.interactions import Interactions
 from purerec.data.large.folders import PARQUET, is_utf8, read_folder, read_parquet
 from purerec.data.large.places import Place, is_url
+from purerec.data.picking import WITH_OWN_SPLIT
 from purerec.data.plugins.readers import read_with, reader_of
 from purerec.data.sniffing import CANONICAL_INTEGER, ROLES, ColumnRoles, Role, TextLayout, find_roles, sniff
 from purerec.data.validation import checked
@@ -83,6 +84,8 @@ def read(
     else:
         where = name or "table"
         data = checked(_from_object(source, columns, where), where=where, name=name or "data")
+    if name is None and data.name in WITH_OWN_SPLIT:  # this is a file, not that data set
+        data = replace(data, name=f"{data.name} (file)")
     return data.with_positives(positive_rating) if positive_rating is not None else data
 
 
@@ -233,6 +236,8 @@ def _read_typed(path: Path | None, content: Content, start: int, layout: TextLay
         table = polars_csv(source, layout, types, skip_lines=content.line_number(start) - content.first_line)
     except POLARS_ERRORS:
         return None
+    if any('"' in cell for row in layout.sample for cell in row):  # a line of the sample may be half of a row
+        table = _with_integer_ids(table)
     return _without_blank_rows(table, content, layout)
 
 
@@ -278,6 +283,8 @@ def _has_other_colons(raw: bytes | mmap.mmap, start: int) -> bool:
 def _with_integer_ids(text: pl.DataFrame) -> pl.DataFrame:
     """Ids as integers, if all of them are spelled as integers."""
     for role in ("user", "item"):
+        if text[role].dtype != pl.String:
+            continue
         numbers = text[role].cast(pl.Int64, strict=False)
         same = numbers.cast(pl.String) == text[role]
         if numbers.null_count() == text[role].null_count() and bool(same.all()):

@@ -193,6 +193,9 @@ def find_roles(
             if role not in roles and free:
                 # The most specific name wins: 'user_id' over 'session'.
                 roles[role] = min(free, key=lambda n: KNOWN_NAMES[role].index(_normal(names[n])))
+        for role, at in roles.items():
+            if list(names).count(names[at]) > 1 and not isinstance(columns.get(role), int):
+                raise ReadError(f"{where}: several columns are called {names[at]!r}, the {role}; rename all but one")
     else:
         _roles_by_position(roles, len(names), body, required)
     missing = [role for role in required if role not in roles]

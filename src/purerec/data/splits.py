@@ -18,7 +18,7 @@ from purerec.data.cold import Cold
 from purerec.data.display.html import split_html
 from purerec.data.interactions import Csr, Interactions
 from purerec.data.made import Made, Method, SplitParameters
-from purerec.data.picking import PUBLISHED_PARTS, UNITS_PER_SECOND, Picker, published_test_rows
+from purerec.data.picking import PUBLISHED_PARTS, UNITS_PER_SECOND, FirstSeen, Picker, published_test_rows
 from purerec.data.sharing import join
 from purerec.errors import SplitError, counted
 from purerec.rng import named_rng
@@ -100,7 +100,9 @@ class Split:
         """One line for people: how the split was made and how large the parts are."""
         judged = f" ({self.cold.describe()})" if self.made.method in (None, "given", "temporal") and self.cold else ""
         warm = ", users with a train positive only" if self.is_warm else ""
-        return f"{self.method}: {self.sizes}{judged}{warm}"
+        repeats = self.made.duplicates_dropped
+        dropped = f", {counted(repeats, 'repeated row')} left out" if repeats else ""
+        return f"{self.method}: {self.sizes}{judged}{warm}{dropped}"
 
     def __repr__(self) -> str:
         warm = ", warm" if self.is_warm else ""
@@ -121,6 +123,12 @@ class Split:
         if not (rows & self.test.is_positive).any():
             raise SplitError("no user of the test part has a positive in train, so nobody is left to evaluate")
         return replace(self, test=self.test.subset(rows), is_warm=True)
+
+    def with_positives(self, min_rating: float | None) -> Split:
+        """The same split with another threshold for positives."""
+        valid = None if self.valid is None else self.valid.with_positives(min_rating)
+        train, test = (part.with_positives(min_rating) for part in (self.train, self.test))
+        return replace(self, train=train, valid=valid, test=test)
 
 
 def split(
@@ -147,6 +155,9 @@ def split(
              auto         the data set's own split if it has one, else ratio
     on       'all': all rows are split, and the threshold for positives applies afterwards, as in the paper;
              'positives': only positive rows can be held out
+
+    A pair that occurs several times counts once, with its last row. In a temporal split it belongs to the part in
+    which it was first seen, with its last row there.
     """
     if not isinstance(data, Interactions):
         raise SplitError(f"split() takes a log from pr.read or pr.load, not {type(data).__name__}")
@@ -156,7 +167,9 @@ def split(
     if how not in get_args(Method):
         raise SplitError(f"there is no split {how!r}; choose auto, {', '.join(get_args(Method))}, or u1 to u5")
     _check_parameters(how, fold=fold, test=test, n=n, at=at, on=on)
-    log = data.deduplicate()
+    # A pair counts once. If time decides, it counts from when it was first seen.
+    seen = FirstSeen.of(data) if how == "temporal" and data.timestamp is not None else None
+    log = data.deduplicate() if seen is None else seen.log
     picker = Picker(log, how, fold=fold, test=test, n=n, at=at)
     eligible = np.ones(len(log), dtype=np.bool_) if on == "all" else log.is_positive
     test_mask = picker.pick(eligible, named_rng(seed, "split"), of_train=False)
@@ -164,6 +177,8 @@ def split(
     valid_mask = np.zeros(len(log), dtype=np.bool_)
     if valid:
         valid_mask = picker.pick(eligible & rest, named_rng(seed, "split/valid"), of_train=True)
+        if how == "temporal" and np.array_equal(valid_mask, rest):  # all at one time, which cannot be divided
+            valid_mask[:] = False
     train_mask = rest & ~valid_mask
     for what, mask in (("train", train_mask), ("test", test_mask)):
         if not mask.any():
@@ -186,6 +201,8 @@ def split(
         valid=int(valid_mask.sum()),
         test=int(test_mask.sum()),
     )
+    if seen is not None and len(log) < len(data):
+        log = seen.as_known([train_mask, valid_mask, test_mask], at=picker.at, by_user=n is not None)
     valid_part = log.subset(valid_mask) if valid_mask.any() else None
     return Split(log.subset(train_mask), valid_part, log.subset(test_mask), made, whole=log.pairs)
 

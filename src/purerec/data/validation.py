@@ -203,12 +203,11 @@ def _times_in_text(rows: _Rows, text: pl.Series) -> pl.Series:
     numbers = text.cast(pl.Float64, strict=False)
     found = numbers if 2 * numbers.null_count() <= len(numbers) else _parse_dates(rows, text)
     if found.null_count():
-        rows.fail(
-            "timestamp",
-            found.is_null(),
-            "the timestamp {value!r}, which is neither a number nor a date",
-            "give seconds since 1970 or dates such as 2024-05-01 13:45:00",
-        )
+        odd = text.filter(found.is_null()).head(1)
+        fact, remedy = "which is neither a number nor a date", "give seconds since 1970 or dates such as"
+        if not found.dtype.is_numeric() and not _parse_dates(rows, odd).null_count():
+            fact, remedy = "a date that is not written like the others", "write all of them alike, such as"
+        rows.fail("timestamp", found.is_null(), f"the timestamp {{value!r}}, {fact}", f"{remedy} 2024-05-01 13:45:00")
     return found
 
 

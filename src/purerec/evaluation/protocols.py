@@ -229,7 +229,7 @@ def evaluate(
         n_users_skipped=len(users_of(split.train.n_users, part)) - len(found.user_idx),
         seconds=time.perf_counter() - start,
         seed=int(seed),
-        pool=int(pool) if sampled else None,
+        pool=min(int(pool), split.train.n_items) if sampled else None,
         repetitions=int(repetitions) if protocol == "as_published" else None,
         fingerprint=_fingerprint(relevant, known, protocol, *((pool, repetitions) if sampled else ())),
     )

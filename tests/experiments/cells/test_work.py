@@ -16,7 +16,7 @@ import purerec as pr
 from conftest import PUREREC, purerec
 from purerec import storage
 from purerec.experiments.cells import cell as cells
-from purerec.experiments.cells import work
+from purerec.experiments.cells import code_digest, work
 from purerec.experiments.cells.cell import CellStore
 from purerec.experiments.panels import compare_panel, make_panel
 from purerec.experiments.plans import Plan
@@ -171,3 +171,29 @@ def test_a_comparison_that_is_killed_goes_on_and_ends_with_the_same_table(tmp_pa
 def finished(store: Path) -> dict[str, int]:
     """Records, and when each was made."""
     return {path.parent.name: path.stat().st_mtime_ns for path in store.glob("[!.]*/manifest.json")}
+
+
+def test_a_changed_metric_of_ones_own_is_measured_again(tmp_path, fits, monkeypatch):
+    """So is one whose helper has changed, in a module beside it."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    split, store = parts(), CellStore(tmp_path / "cells")
+
+    def measured(helper, times):
+        (tmp_path / "weights_of_mine.py").write_text(f"WEIGHT = {helper}\n")
+        (tmp_path / "metric_of_mine.py").write_text(
+            "from weights_of_mine import WEIGHT\n\n\n"
+            f"def hits(ranks, k):\n    return {times} * WEIGHT * sum(ranks <= k)\n"
+        )
+        for name in ("metric_of_mine", "weights_of_mine"):
+            sys.modules.pop(name, None)
+        for cached in (code_digest._imports, code_digest._meaning, code_digest.code_of):
+            cached.cache_clear()
+        panel = make_panel(split, [Plan("ease", "ease")], seeds=1, metrics=["metric_of_mine:hits@5"])
+        return compare_panel(panel, store=store).table()["hits@5"].item()
+
+    first = measured(1, 1)
+    assert measured(1, 1) == first
+    assert len(fits) == 1
+    assert measured(1, 100) == pytest.approx(100 * first)
+    assert measured(3, 100) == pytest.approx(300 * first)
+    assert len(fits) == 3

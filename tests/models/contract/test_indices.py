@@ -84,3 +84,14 @@ def test_ids_that_are_no_list():
     for size in (0, -1, True, 1.5):
         with pytest.raises(ConfigError, match="block_users"):
             model.recommend_blocks(block_users=size)
+
+
+def test_ids_that_are_no_list_of_ids():
+    import polars as pl
+
+    model = pr.ItemPop().fit(pr.Interactions.from_columns([196, 117], [1, 2]))
+    with pytest.raises(DataError, match="integers or text, or a list of them, not b'u'"):
+        model.recommend(b"u", k=1)
+    with pytest.raises(DataError, match="not a DataFrame: give one column"):
+        model.recommend(pl.DataFrame({"user": [196]}), k=1)
+    assert model.recommend(pl.DataFrame({"user": [196]})["user"], k=1).height == 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from purerec import storage
 from purerec.data.splits import Split
 from purerec.errors import StoreError
 from purerec.evaluation.protocols import Evaluation, Protocol
-from purerec.experiments.cells.code_digest import code_of
+from purerec.experiments.cells.code_digest import code_of, code_of_metric
 from purerec.experiments.plans import Plan
 from purerec.experiments.results import RunResult
 from purerec.experiments.run import Way
@@ -49,22 +49,30 @@ class Cell:
         """Everything that the fitted model depends on; cells that share it need only one fit."""
         model = self.plan.make()
         split = self.split
+        settings = model.config.model_dump(mode="json")
+        own = _own_metrics([name] if (name := settings.get("metric")) else [])
         way = {} if self.way is None else {"way": self.way.facts | {"code": code_of(type(self.way))}}
-        return way | {
-            "model": self.plan.model,
-            "settings": model.config.model_dump(mode="json"),
-            "seed": None if model.deterministic and self.way is None else self.seed,
-            "data": split.train.name,
-            "split": split.label,
-            "parts": [None if part is None else part.fingerprint for part in (split.train, split.valid, split.test)],
-            "code": code_of(type(model)),
-        }
+        return (
+            way
+            | own
+            | {
+                "model": self.plan.model,
+                "settings": settings,
+                "seed": None if model.deterministic and self.way is None else self.seed,
+                "data": split.train.name,
+                "split": split.label,
+                "parts": [
+                    None if part is None else part.fingerprint for part in (split.train, split.valid, split.test)
+                ],
+                "code": code_of(type(model)),
+            }
+        )
 
     @cached_property
     def key(self) -> dict[str, Any]:
         """Everything that the result depends on."""
         pool = None if self.protocol == "exact" else self.pool
-        return {
+        return _own_metrics(self.metrics) | {
             "fit": self.fit,
             "protocol": self.protocol,
             "pool": pool,
@@ -81,6 +89,12 @@ class Cell:
     def lane(self) -> tuple[int, str]:
         """The same for all seeds of a model on a split: they fail together."""
         return id(self.split), self.plan.name
+
+
+def _own_metrics(names: Iterable[str]) -> dict[str, Any]:
+    """The code of metrics that are not purerec's, by name, if there are any."""
+    found = {name: code for name in names if (code := code_of_metric(name)) is not None}
+    return {"own_metrics": found} if found else {}
 
 
 def digest(facts: Any) -> str:

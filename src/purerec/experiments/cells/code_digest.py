@@ -17,6 +17,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from purerec.evaluation.metrics import parse
 from purerec.experiments.provenance import library_versions
 
 _PACKAGE = Path(__file__).parents[2]
@@ -33,9 +34,23 @@ _COMPUTING = ("numpy", "numba", "scipy", "torch")
 @cache
 def code_of(model: type[Any]) -> str:
     """A digest of the code that fits and evaluates such a model, and of the libraries it computes with."""
-    own = [Path(file) for cls in inspect.getmro(model) if (file := _file(cls)) is not None]
-    modules = reached([*own, _PACKAGE / "evaluation" / "protocols.py"])
-    modules = frozenset(path for path in modules if not path.is_relative_to(_SILENT))
+    own = [file for cls in inspect.getmro(model) if (file := _file(cls)) is not None]
+    return _digest([*own, _PACKAGE / "evaluation" / "protocols.py"])
+
+
+def code_of_metric(name: str) -> str | None:
+    """A digest of the code of a metric that is not purerec's own."""
+    own = parse(name).own
+    if own is None:
+        return None
+    if (file := _file(own.function)) is not None:
+        return _digest([file])
+    code = getattr(own.function, "__code__", None)  # of a notebook, say, which has no file
+    return hashlib.sha256(repr(code and _said(code)).encode()).hexdigest()[:20]
+
+
+def _digest(files: Iterable[Path]) -> str:
+    modules = frozenset(path for path in reached(files) if not path.is_relative_to(_SILENT))
     used = {name.split(".")[0] for path in modules for name in _imports(path)}
     libraries = library_versions(tuple(name for name in _COMPUTING if name in used))
     digest = hashlib.sha256(repr(sorted(libraries.items())).encode())
@@ -56,10 +71,11 @@ def reached(files: Iterable[Path]) -> frozenset[Path]:
     return frozenset(found)
 
 
-def _file(cls: type[Any]) -> str | None:
-    module = sys.modules.get(cls.__module__)
+def _file(thing: Any) -> Path | None:
+    """Where a class or function is defined, if that is a file of purerec's or of the user's."""
+    module = sys.modules.get(getattr(thing, "__module__", None) or "")
     name = getattr(module, "__file__", None)
-    return name if name is not None and _belongs(Path(name)) else None
+    return Path(name) if name is not None and _belongs(Path(name)) else None
 
 
 def _belongs(path: Path) -> bool:

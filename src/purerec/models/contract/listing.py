@@ -182,6 +182,8 @@ def _limits(model: Recommender, options: ListOptions) -> tuple[I32 | None, I32 |
 def _listed(ids: Iterable[Id] | Id) -> list[Id]:
     if isinstance(ids, str | int | np.integer):
         return [ids]
-    if not isinstance(ids, Iterable):
+    if len(getattr(ids, "shape", ())) > 1:
+        raise DataError(f"ids are integers or text, or a list of them, not a {type(ids).__name__}: give one column")
+    if not isinstance(ids, Iterable) or isinstance(ids, bytes | bytearray):
         raise DataError(f"ids are integers or text, or a list of them, not {ids!r}")
     return list(ids)
