@@ -9,7 +9,6 @@ over that without, measured one after the other. The first call of each kind, wh
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from purerec.data.items.reading import read_items
+from purerec.experiments.provenance import write_results
 from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.rules import ListRules, RuleOptions
 from recommending import make_factors
@@ -93,7 +93,7 @@ def main() -> None:
     for row in found:
         print(row)
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        write_results(options.json, found)
 
 
 if __name__ == "__main__":
