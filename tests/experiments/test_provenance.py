@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import purerec as pr
+from conftest import ROOT
 from purerec.experiments import provenance
 from purerec.experiments.cells import code_digest
 from purerec.experiments.cells.code_digest import code_of, reached
@@ -93,3 +94,12 @@ def test_versions_of_what_it_computes_with_count(monkeypatch):
     versions = code_digest.library_versions
     monkeypatch.setattr(code_digest, "library_versions", lambda names: versions(names) | {"numpy": "9"})
     assert code_of.__wrapped__(pr.EASE) != before
+
+
+def test_every_result_names_its_commit_and_machine():
+    for path in sorted((ROOT / "results").glob("*.json")):
+        found = json.loads(path.read_text())
+        assert isinstance(found, dict), path.name
+        facts = found["provenance"]
+        assert {"date", "commit", "clean", "versions", "blas", "cores", "cpu"} <= facts.keys(), path.name
+        assert len(facts["commit"]) == 40, path.name
