@@ -167,6 +167,7 @@ def test_what_cannot_be_ingested(tmp_path):
     (tmp_path / "lists.txt").write_text("0 10 11 17\n1 10\n2 4 5\n")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
+    (tmp_path / "mac.csv").write_bytes(b"user,item\r1,2\r1,3\r")
     out = tmp_path / "out"
     for files, error, message in [
         ([good, other], ReadError, "other.csv: has no rating, and"),
@@ -174,6 +175,7 @@ def test_what_cannot_be_ingested(tmp_path):
         ([tmp_path / "empty"], ReadError, "no CSV or Parquet files"),
         ([tmp_path / "empty.csv"], ReadError, "the file is empty"),
         ([tmp_path / "lists.txt"], ReadError, "on each line"),
+        ([tmp_path / "mac.csv"], ReadError, "its lines end in CR alone"),
         ([], ConfigError, "no files"),
     ]:
         with pytest.raises(error, match=message):

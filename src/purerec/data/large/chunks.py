@@ -101,6 +101,8 @@ def _layout(place: Place, how: HowToRead) -> tuple[TextLayout, Position]:
     if not head.raw:
         raise ReadError(f"{where}: the file is empty; give a file with one interaction per line")
     refuse_binary(head.raw, text_codec(how.encoding, where), where)
+    if b"\n" not in head.raw and b"\r" in head.raw:
+        raise ReadError(f"{where}: its lines end in CR alone, as on old Macs; read it with pr.read, or convert it")
     sample = head.sample(where)
     if not any(how.columns.values()) and is_adjacency(sample):
         raise ReadError(
