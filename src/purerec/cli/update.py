@@ -97,7 +97,7 @@ def _save_unchanged(model: Recommender, folder: Path, out: Path) -> Path:
 
     manifest, report = read_manifest(folder, kind="model"), folder / "report.html"
     page = report.read_bytes() if report.exists() else fit_report(model).encode()
-    facts = {name: manifest[name] for name in ("metrics", "history") if name in manifest}
+    facts = {"metrics": manifest["metrics"]} if "metrics" in manifest else {}
     return model.save(out, files={"report.html": page}, **facts)
 
 

@@ -60,6 +60,8 @@ class EpochModel(Recommender):
 
     config: EpochConfig
     history: History | None = None
+    stored_curve: list[dict[str, float]] | None = None
+    """The history of a loaded model, as its folder has it"""
     continues: ClassVar[bool] = True
     """Whether an update continues from the last fit (see `updating`)"""
     stopped_by: Csr | None = None
@@ -67,7 +69,8 @@ class EpochModel(Recommender):
     _params: State
 
     def _facts(self) -> dict[str, Any]:
-        return {} if self.history is None else {"history": self.history.thinned()}
+        curve = self.stored_curve if self.history is None else self.history.thinned()
+        return {} if curve is None else {"history": curve}
 
     @abstractmethod
     def _fitting(self, train: Interactions, seed: int) -> Fitting:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from purerec import storage
 from purerec.data.interactions import Csr
@@ -18,6 +18,14 @@ from purerec.types import Array
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
+
+
+@runtime_checkable
+class _Curved(Protocol):
+    """A model with a history of its fit, of which a folder keeps a part."""
+
+    stored_curve: list[dict[str, float]] | None
+
 
 AnyModel = TypeVar("AnyModel", bound="Recommender")
 
@@ -58,9 +66,16 @@ def restore(kind: type[AnyModel], stored: storage.Stored, where: str) -> AnyMode
         model = kind(make_config(kind, _with_known_metric(kind._upgraded(stored.manifest["config"]))))
         model.fitted_on = FittedOn.read(stored.manifest["fitted_on"])
         _take(model, stored.tensors)
+        _keep_curve(model, stored.manifest.get("history"))
     except (KeyError, TypeError, ValueError, AttributeError, StoreError) as error:
         raise StoreError(f"{where}: the folder does not fit this version of {kind.name} ({error})") from None
     return model
+
+
+def _keep_curve(model: object, curve: Any) -> None:
+    """For when the model is saved again."""
+    if isinstance(model, _Curved) and isinstance(curve, list):
+        model.stored_curve = curve
 
 
 def _with_known_metric(settings: Mapping[str, Any]) -> Mapping[str, Any]:
