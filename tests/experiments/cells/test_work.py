@@ -176,6 +176,7 @@ def finished(store: Path) -> dict[str, int]:
 def test_a_changed_metric_of_ones_own_is_measured_again(tmp_path, fits, monkeypatch):
     """So is one whose helper has changed, in a module beside it."""
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be as old as the next version, to the second
     split, store = parts(), CellStore(tmp_path / "cells")
 
     def measured(helper, times):
