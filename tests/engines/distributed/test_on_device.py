@@ -13,7 +13,7 @@ import torch
 
 import purerec as pr
 from engines.distributed.test_engine import GAME, PLAIN, SHARED, assert_same, three_epochs
-from engines.distributed.threads import with_group, with_workers
+from engines.distributed.threads import ranked_right, with_group, with_workers
 from purerec.engines.distributed.group import Group, sharing_with
 from purerec.engines.distributed.on_device import TorchStratum
 from purerec.engines.pure.cpu.engine import CpuEngine
@@ -65,18 +65,9 @@ def test_a_run_is_resumed_to_the_same_bits(source):
 def test_it_learns_what_one_engine_learns(source, unlabeled):
     """Even users like even items: each must rank them before the odd ones, as often as one engine does."""
     settings = replace(PLAIN, prior=0.35, observed=0.3, unlabeled=unlabeled)
-    even = np.add.outer(np.arange(90), np.arange(50)) % 2 == 0
-
-    def right(engine):
-        for _ in range(20):
-            engine.train_discriminator(learning_rate=0.02)
-        params = engine.parameters()
-        scores = params["user"] @ params["item"].T + params["item_bias"]
-        return np.mean([(row[own][:, None] > row[~own]).mean() for row, own in zip(scores, even, strict=True)])
-
-    plain = right(TorchEngine(source, settings, seed=0))
+    plain = ranked_right(TorchEngine(source, settings, seed=0))
     assert plain > 0.9
-    assert with_workers(1, 3, source, settings, right, engine="torch") > plain - 0.02
+    assert with_workers(1, 3, source, settings, ranked_right, engine="torch") > plain - 0.02
 
 
 def test_a_step_on_a_part_is_that_of_the_cpu_engine(source):
