@@ -147,10 +147,24 @@ def test_other_seeds_draw_other_candidates() -> None:
         return [evaluation([0.1, 0.2, 0.4], seed=seed, **changes) for seed in seeds]
 
     drawn: dict[str, Any] = {"protocol": "sampled", "pool": 100}
-    with pytest.raises(DataError, match=r"seeds \[1, 2\] and 'a' with \[0, 1\]"):
-        compare({"a": runs(0, 1, **drawn), "b": runs(2, 1, **drawn)}, "a", "P@5")
+    with pytest.raises(DataError, match=r"seeds \[2, 3\] and 'a' with \[0, 1\]"):
+        compare({"a": runs(0, 1, **drawn), "b": runs(3, 2, **drawn)}, "a", "P@5")
     assert len(compare({"a": runs(0, 1, **drawn), "b": runs(1, 0, **drawn)}, "a", "P@5")) == 2
     assert len(compare({"a": runs(0, 1), "b": runs(2)}, "a", "P@5")) == 2  # all items are candidates
+
+
+@pytest.mark.parametrize(("pool", "difference"), [(100, -0.1), (None, -0.3)])
+def test_sampled_runs_are_paired_by_seed_and_others_are_not(pool: int | None, difference: float) -> None:
+    def runs(*values: float) -> list[Evaluation]:
+        return [evaluation([v, v + 0.1, v + 0.3], seed=seed, pool=pool) for seed, v in enumerate(values)]
+
+    rows = compare({"base": runs(0.2, 0.4, 0.9), "few": runs(0.1, 0.3), "all": runs(0.3, 0.5, 1.0)}, "base", "P@5")
+    base, few, whole = rows
+    assert base.mean == pytest.approx(0.5 + 0.4 / 3)  # over all of its seeds, whoever has fewer
+    assert few.difference == pytest.approx(difference)
+    assert few.spread == pytest.approx(np.std([0.1, 0.3], ddof=1))
+    assert whole.difference == pytest.approx(0.1)
+    assert (few.verdict, whole.verdict) == ("worse", "better")
 
 
 def test_wrong_use() -> None:

@@ -55,7 +55,8 @@ def compare(
     """Compare every model (one evaluation, or one per seed) with the baseline, in the order given.
 
     A model is better or worse if its Holm-corrected p-value is below 1 - confidence. The interval comes from a
-    bootstrap over users, for this difference alone (not corrected for the number of models).
+    bootstrap over users, for this difference alone (not corrected for the number of models). Where candidates are
+    sampled, differences are over the seeds that both models have.
     """
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence must lie between 0 and 1, not {confidence!r}")
@@ -65,23 +66,23 @@ def compare(
     if baseline not in runs:
         raise ConfigError(f"the baseline {baseline!r} is not among the results ({', '.join(runs)})")
     _check_comparable(runs, baseline, metric)
-    values = {name: np.mean([r.per_user[metric] for r in run], axis=0) for name, run in runs.items()}
     others = [name for name in runs if name != baseline]
-    differences = {name: values[name] - values[baseline] for name in others}
-    tests = {name: paired_t_test(values[name], values[baseline]) for name in others}
+    paired = {name: _paired(runs[name], runs[baseline], metric) for name in others}
+    tests = {name: paired_t_test(*values) for name, values in paired.items()}
     corrected = dict(zip(others, holm([tests[name][1] for name in others]), strict=True))
 
     rows = []
     for name, run in runs.items():
         means = [float(r.per_user[metric].mean()) for r in run]
         spread = float(np.std(means, ddof=1)) if len(means) > 1 else None
-        mean = float(values[name].mean())
+        mean = float(np.mean(means))
         if name == baseline:
             rows.append(Row(name, mean, spread, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, "baseline"))
             continue
-        difference = float(differences[name].mean())
+        differences = paired[name][0] - paired[name][1]
+        difference = float(differences.mean())
         rng = named_rng(seed, "bootstrap")
-        low, high = bootstrap_interval(differences[name], rng, confidence=confidence, samples=samples)
+        low, high = bootstrap_interval(differences, rng, confidence=confidence, samples=samples)
         verdict: Verdict = "no difference"
         if corrected[name] < 1 - confidence:
             verdict = "better" if difference > 0 else "worse"
@@ -171,10 +172,18 @@ def _check_comparable(runs: Mapping[str, Sequence[Evaluation]], baseline: str, m
                     f"{name!r} was evaluated on another split or other users than {baseline!r}; "
                     "evaluate both on the same split"
                 )
-        # Where candidates are sampled, the seed decides which: different seeds mean different lists.
         seeds = sorted(r.seed for r in run), sorted(r.seed for r in runs[baseline])
-        if first.pool is not None and seeds[0] != seeds[1]:
+        if first.pool is not None and not set(seeds[0]) & set(seeds[1]):
             raise DataError(
                 f"{name!r} was evaluated with the seeds {seeds[0]} and {baseline!r} with {seeds[1]}, so they ranked "
                 "other candidates; evaluate both with the same seeds"
             )
+
+
+def _paired(run: Sequence[Evaluation], base: Sequence[Evaluation], metric: str) -> tuple[F64, F64]:
+    """Two models' values for each user. Sampled candidates depend on the seed, so only seeds that both have count."""
+    if base[0].pool is not None:
+        seeds = {r.seed for r in run} & {r.seed for r in base}
+        run, base = ([r for r in found if r.seed in seeds] for found in (run, base))
+    first, second = (np.mean([r.per_user[metric] for r in found], axis=0) for found in (run, base))
+    return first, second

@@ -110,20 +110,15 @@ class Comparison:
         """Paired tests of every other model against the baseline, corrected for their number."""
         if len(self.results) < 2:
             return []
-        return compare(self._paired(), baseline or self.baseline, metric or self.metric)
+        return compare(self._evaluations(), baseline or self.baseline, metric or self.metric)
 
     def contrast(self, model: str, rival: str, metric: str) -> Row:
         """The paired test of one model against another."""
-        runs = self._paired()
+        runs = self._evaluations()
         return compare({rival: runs[rival], model: runs[model]}, rival, metric)[1]
 
-    def _paired(self) -> dict[str, list[Evaluation]]:
-        """Evaluations that can be paired; where the seed samples candidates, only seeds that all models have."""
-        found = {name: [r.evaluation for r in results] for name, results in self.results.items()}
-        if any(run.pool is not None for runs in found.values() for run in runs):
-            common = set.intersection(*({run.seed for run in runs} for runs in found.values()))
-            found = {name: [run for run in runs if run.seed in common] for name, runs in found.items()}
-        return found
+    def _evaluations(self) -> dict[str, list[Evaluation]]:
+        return {name: [r.evaluation for r in results] for name, results in self.results.items()}
 
     def scores(self) -> list[list[Any]]:
         """For each model a line of means, followed by the spread over seeds and what the paper prints."""
