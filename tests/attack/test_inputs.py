@@ -281,7 +281,7 @@ def test_numbers_as_text_are_converted():
     ("content", "message"),
     [
         ("a = " + "[" * 100_000, "nested too deeply|not TOML"),
-        ("[models.bpr]\nsettings = { dim = true }", "dim=True is a truth value"),
+        ("[models.bpr]\nsettings = { dim = true }", "dim=True must be a number or text"),
         ("[models.bpr]\nsettings = { dim = 2.5 }", "dim=2.5"),
         ("[models.bpr]\nsettings = { dim = [1] }", r"dim=\[1\]"),
         ("[models.bpr]\nsettings = { dim = 1979-05-27 }", "dim="),

@@ -1,7 +1,7 @@
 """Where an engine gets its positives from: all of them, or one worker's share.
 
-An engine never asks for more than its source has, so that a worker with some of the users, or with a block of the
-items, runs the same engine as a process that has everything.
+An engine only uses what its source has, so a worker with some of the users, or with a block of the items, runs the
+same engine as a process that has everything.
 """
 
 from __future__ import annotations
@@ -21,18 +21,30 @@ class DataSource(Protocol):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_users, n_items): an engine has parameters for these. Known without reading any positives."""
+        """(n_users, n_items): an engine has parameters for all of them. Known without reading any positives."""
 
     def positives(self) -> Csr:
         """All positives, as one matrix of this shape."""
 
     def part(self, *, user_idx: I64 | None = None, items: range | None = None) -> DataSource:
-        """The same for these users only, or for a block of items only; each is numbered from 0 again."""
+        """A source of these users only, or of a block of items only, numbered from 0 again."""
+
+
+def check_learnable(positives: Csr) -> None:
+    """Refuse a log without positives, or without anything unobserved to compare them with."""
+    degree, n_items = positives.counts, positives.shape[1]
+    if not len(positives):
+        raise DataError("there is no positive to learn from; give at least one interaction")
+    if not np.any((degree > 0) & (degree < n_items)):
+        raise DataError(
+            f"every user has touched none or all of the {n_items:,} items, so there is nothing unobserved to compare "
+            "with; use data with more items"
+        )
 
 
 @dataclass(frozen=True)
 class MemorySource:
-    """Positives that are in memory."""
+    """Positives in memory."""
 
     matrix: Csr
 

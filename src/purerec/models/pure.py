@@ -217,7 +217,7 @@ class PURE(WithHistory, PUGMF):
         )
 
     def _layout(self) -> Layout:
-        sides = {"both": ("item", "user"), "none": ()}.get(self.config.generators, (self.config.generators,))
+        sides = ("item", "user") if self.config.generators == "both" else (self.config.generators,)
         wide = "2*dim" if self.config.conditional else "dim"
         found = dict(super()._layout())
         for side in sides:

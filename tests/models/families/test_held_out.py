@@ -170,14 +170,14 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_width_is_chosen(sto
 
 def test_the_held_out_pairs_come_back_for_the_game(world, monkeypatch):
     seen = []
-    real = HeldOutGame.have_all
+    real = HeldOutGame.train_on_all
 
     def watched(self, form):
         before = len(self.positives)
         real(self, form)
         seen.append((before, len(self.positives)))
 
-    monkeypatch.setattr(HeldOutGame, "have_all", watched)
+    monkeypatch.setattr(HeldOutGame, "train_on_all", watched)
     pr.PURE(**QUICK, dim=4).fit(world, seed=0)
     kept, _ = hold_out(world.positives, named_rng(0, "held out"))
     assert seen == [(len(kept), len(world.positives))]

@@ -65,7 +65,9 @@ def new_engine(
     name, group = chosen_engine(choice, settings.scorer, scorer_module), current()
     if group is not None:
         if scorer_module is not None:
-            raise ConfigError("several workers cannot share a scorer of your own, which has weights of all pairs")
+            raise ConfigError(
+                "several workers cannot share a scorer of your own, whose weights are shared by all pairs"
+            )
         from purerec.engines.distributed.engine import DistributedEngine
 
         return DistributedEngine(

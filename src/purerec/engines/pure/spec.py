@@ -317,9 +317,9 @@ def initial_parameters(n_users: int, n_items: int, settings: GameSettings, rng: 
     elif settings.scorer == "fm":
         params["user_bias"] = np.zeros(n_users, dtype=np.float32)
         params["item_bias"] = np.zeros(n_items, dtype=np.float32)
-    if settings.generators in ("item", "both"):
+    if "item" in settings.generators_of:
         params |= _mlp(rng, "item_gen", d_i + (d_u if settings.conditional else 0), settings.hidden, d_i)
-    if settings.generators in ("user", "both"):
+    if "user" in settings.generators_of:
         params |= _mlp(rng, "user_gen", d_u + (d_i if settings.conditional else 0), settings.hidden, d_u)
     return params
 

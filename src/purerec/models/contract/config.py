@@ -27,7 +27,7 @@ class Config(BaseModel):
     def _no_truth_value_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
         # pydantic accepts True as 1
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
-            raise ValueError("is a truth value; give a number or a text")
+            raise ValueError("must be a number or text, not true or false")
         return value
 
 

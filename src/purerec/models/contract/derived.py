@@ -110,7 +110,7 @@ class Derived:
             yield
         except np.linalg.LinAlgError as error:
             name = self._model.name
-            raise ScoreError(f"{name} has parameters that cannot be computed with ({error}); fit it again") from None
+            raise ScoreError(f"{name} has unusable parameters ({error}); fit it again") from None
 
 
 def _projected(rows: Any, rng: np.random.Generator) -> F32:

@@ -129,14 +129,14 @@ class EpochModel(Recommender):
 
     def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
         """A few epochs at a lower rate, starting from the current parameters."""
-        learner = copy.copy(self)
-        learner.config = self.config.model_copy(update=self._settings_to_continue(epochs))
-        fitting = learner._fitting(train, seed)
+        grown = copy.copy(self)
+        grown.config = self.config.model_copy(update=self._settings_to_continue(epochs))
+        fitting = grown._fitting(train, seed)
         fitting.restore(_with_known(fitting.state(), self._known_state()), 0)
-        learner._train(fitting, train, None, seed, run)
-        self._set_state(learner._state())
-        self.history = learner.history
-        return learner.config.epochs
+        grown._train(fitting, train, None, seed, run)
+        self._set_state(grown._state())
+        self.history = grown.history
+        return grown.config.epochs
 
     def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
         super()._remember(train, seed, seconds)

@@ -136,7 +136,7 @@ class Recommender(ABC):
 
     def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
         """Continue training on a log that has grown; returns the number of epochs. Needed if `continues`."""
-        raise NotImplementedError(f"{self.name} says that it continues, but not how")
+        raise NotImplementedError(f"{self.name} sets `continues` but does not implement `_continue`")
 
     def resolved(self, positives: Csr) -> dict[str, int | float]:
         """The values of the settings that are None in the config because they depend on the data."""

@@ -17,6 +17,7 @@ from purerec.engines.pure.spec import GameSettings, Params, ScorerName
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
 from purerec.models.contract.data_defaults import chance_penalty, observed_share, usual_dim
+from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
@@ -37,11 +38,6 @@ from purerec.types import F32, I32, I64, State
 def usual_regularization(positives: Csr) -> float:
     """The default L2."""
     return chance_penalty(0.95, positives)
-
-
-def usual_width(n_users: int) -> int:
-    """The default width. Even a hundred users are worth 16: the L2 leaves what they do not support near zero."""
-    return max(16, usual_dim(n_users))
 
 
 _LARGE = 10_000
@@ -125,9 +121,11 @@ class DiscriminatorConfig(EpochConfig):
 
     def width(self, positives: Csr) -> int:
         """The width of the embeddings during training on this log."""
+        if self.dim is not None:
+            return self.dim
         n_users, n_items = positives.shape
-        usual = _SHARED_WIDTH if self.shares_draws(n_items) else usual_width(n_users)
-        return usual if self.dim is None else self.dim
+        # Even a hundred users are worth 16: the L2 leaves what they do not support near zero.
+        return _SHARED_WIDTH if self.shares_draws(n_items) else max(16, usual_dim(n_users))
 
     def draws_per_positive(self, n_items: int) -> float:
         """C, in a catalogue of this size."""
@@ -152,7 +150,7 @@ class DiscriminatorModel(EpochModel):
 
     def _fitting(self, train: Interactions, seed: int, start: Params | None = None) -> DiscriminatorGame:
         """`start`: initial parameters in place of random ones."""
-        positives = train.positives
+        positives = need_positives(train)
         settings = self._settings(positives)
         if start is None and self._chooses() and 0 < self.choosing_epoch() < self.config.epochs:
             parts = hold_out(positives, named_rng(seed, "held out"))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from purerec.data.interactions import Csr
-from purerec.engines.pure.registry import EngineChoice, new_engine
+from purerec.engines.pure.registry import new_engine
 from purerec.engines.pure.spec import Engine, GameSettings, Params, SharedEngine
 from purerec.engines.source import MemorySource
 from purerec.models.families.held_out import Form, HeldOutPairs
@@ -16,40 +16,19 @@ from purerec.storage import Digests
 from purerec.training.history import Measures
 from purerec.types import State
 
+if TYPE_CHECKING:
+    from purerec.models.families.discriminator import DiscriminatorModel
+
 _FORM = "form"
 _NOT_CHOSEN = Form(-1, -1.0, -1.0)
 """Marks 'not chosen yet' in a state, whose arrays must be the same before and after the choice"""
-
-
-class EngineConfig(Protocol):
-    @property
-    def engine(self) -> EngineChoice: ...
-
-
-class Learner(Protocol):
-    """What a game asks of its model."""
-
-    scorer_module: Any
-
-    @property
-    def config(self) -> EngineConfig: ...
-
-    def train_epoch(self, game: Any, number: int) -> Measures: ...
-
-    def learning_rate(self, number: int) -> float: ...
-
-    def choosing_epoch(self) -> int: ...
-
-    def choose_form(self, game: Any) -> Form: ...
-
-    def use_form(self, form: Form) -> None: ...
 
 
 class DiscriminatorGame:
     """The discriminator (and generators) of one fit, as `training` expects them."""
 
     def __init__(
-        self, model: Learner, positives: Csr, settings: GameSettings, seed: int, start: Params | None
+        self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, start: Params | None
     ) -> None:
         self.model, self.positives, self.settings, self.seed = model, positives, settings, seed
         self.is_pretrained = start is not None
@@ -98,7 +77,7 @@ class HeldOutGame(DiscriminatorGame):
     """A game whose first epochs leave some pairs out, by which the form of the score is then chosen."""
 
     def __init__(
-        self, model: Learner, positives: Csr, settings: GameSettings, seed: int, kept: Csr, held_out: Csr
+        self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, kept: Csr, held_out: Csr
     ) -> None:
         """`kept` and `held_out` together are the positives."""
         self._all, self._held_out = positives, held_out
@@ -111,16 +90,16 @@ class HeldOutGame(DiscriminatorGame):
 
     def epoch(self, number: int) -> Measures:
         if self.chosen is None and number >= self.model.choosing_epoch():
-            self.have_all(self.model.choose_form(self))
+            self.train_on_all(self.model.choose_form(self))
         return super().epoch(number)
 
-    def have_all(self, chosen: Form) -> None:
+    def train_on_all(self, chosen: Form) -> None:
         """Train on all pairs from now on, for this form of the score."""
         state = self.engine.state()
-        self._begin_again(chosen)
+        self._switch_engine(chosen)
         self.engine.restore(state)
 
-    def _begin_again(self, chosen: Form) -> None:
+    def _switch_engine(self, chosen: Form) -> None:
         """Switch to an engine for all pairs, at its random start."""
         self.positives, self.chosen = self._all, chosen
         self.model.use_form(chosen)
@@ -139,14 +118,14 @@ class HeldOutGame(DiscriminatorGame):
     def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
         chosen = _form_in(rest)
         if chosen is not None and self.chosen is None:
-            self._begin_again(chosen)
+            self._switch_engine(chosen)
         super().restore_parts({name: array for name, array in rest.items() if name != _FORM}, folder, parts, number)
 
     def restore(self, state: State, number: int) -> None:
         super().restore({name: array for name, array in state.items() if name != _FORM}, number)
         chosen = _form_in(state)
         if chosen is not None and self.chosen is None:
-            self.have_all(chosen)
+            self.train_on_all(chosen)
 
 
 def _form_in(state: State) -> Form | None:

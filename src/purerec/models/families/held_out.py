@@ -31,17 +31,17 @@ REGULARIZATIONS = (2.5, 10.0)
 USUAL_WEIGHT, USUAL_REGULARIZATION = 0.1, 10.0
 """Of forms that are equally good, the closest to this one is chosen"""
 _AS_GOOD = 5.0
-"""Standard deviations of the paired difference that a form may be behind the best, summed over all people. The
-fewer there are, the more standard errors that is, and the more the usual form is preferred"""
+"""How far a form may trail the best, summed over people, in standard deviations of the paired difference. With fewer
+people, that is more standard errors, and the usual form is preferred more"""
 _METRIC = parse("NDCG@100")
 """Not limited to the first places: the more pairs count, the less the choice depends on chance."""
 _PEOPLE = 0.2
 """Share of people who have pairs held out"""
 _MOST_PAIRS = 0.05
-"""Most pairs held out, as a share of all: the fit hardly misses them. Beyond that, fewer people are asked"""
+"""Most pairs held out, as a share of all: the fit hardly misses them. Beyond that, fewer people are used"""
 _MOST_PEOPLE = 3_000
 _FEWEST_PEOPLE = 100
-"""Fewer choose worse than a fixed form does"""
+"""With fewer, a fixed form does better"""
 _FEWEST_OWN = 3
 _HELD_OUT = 0.1
 _PANEL_SCORES = 1 << 22
@@ -76,19 +76,19 @@ def hold_out(positives: Csr, rng: np.random.Generator) -> tuple[Csr, Csr] | None
     people = np.sort(people[taken <= _MOST_PAIRS * len(positives)])
     if len(people) < _FEWEST_PEOPLE:
         return None
-    is_asked = np.zeros(positives.shape[0], dtype=bool)
-    is_asked[people] = True
-    own = np.flatnonzero(is_asked[positives.users])
+    is_chosen = np.zeros(positives.shape[0], dtype=bool)
+    is_chosen[people] = True
+    own = np.flatnonzero(is_chosen[positives.users])
     order = own[np.lexsort((rng.random(len(own)), positives.users[own]))]
     sizes = positives.counts[people]
     place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     is_held = place < np.repeat(_held_each(sizes), sizes)
     held = np.zeros(len(positives), dtype=bool)
     held[order[is_held]] = True
-    kept, asked = (
+    kept, held_out = (
         Csr.of(positives.users[which], positives.indices[which], positives.shape) for which in (~held, held)
     )
-    return kept, asked
+    return kept, held_out
 
 
 def _able(positives: Csr) -> I64:
@@ -113,10 +113,10 @@ def balance(history: ItemWeights, embeddings: Factors, positives: Csr) -> float:
 class HeldOutPairs:
     """The held-out pairs of one fit, and what the forms would make of them."""
 
-    def __init__(self, kept: Csr, asked: Csr) -> None:
-        """`asked` are the held-out pairs, `kept` all others."""
-        self._kept, self._asked = kept, asked
-        self._people = np.flatnonzero(asked.counts)
+    def __init__(self, kept: Csr, held_out: Csr) -> None:
+        """`kept`: all other pairs."""
+        self._kept, self._held_out = kept, held_out
+        self._people = np.flatnonzero(held_out.counts)
 
     def best(
         self,
@@ -160,12 +160,12 @@ class HeldOutPairs:
             for key, history in histories.items()
         }
         keys, used = (list(histories), list(weights)) if histories else ([USUAL_REGULARIZATION], [0.0])
-        places = np.empty((len(variants), len(keys), len(used), len(self._asked)), dtype=np.int32)
-        step = max(1, _PANEL_SCORES // self._asked.shape[1])
+        places = np.empty((len(variants), len(keys), len(used), len(self._held_out)), dtype=np.int32)
+        step = max(1, _PANEL_SCORES // self._held_out.shape[1])
         for at in range(0, len(self._people), step):
             some = self._people[at : at + step]
-            seen, wanted = _of(self._kept, some), _of(self._asked, some)
-            part = slice(self._asked.indptr[some[0]], self._asked.indptr[some[-1] + 1])
+            seen, wanted = _of(self._kept, some), _of(self._held_out, some)
+            part = slice(self._held_out.indptr[some[0]], self._held_out.indptr[some[-1] + 1])
             others = [histories[key].scores(self._kept, some) if histories else None for key in keys]
             for n, embeddings in enumerate(variants):
                 vectors = _scores(embeddings, some)
@@ -175,7 +175,7 @@ class HeldOutPairs:
                     places[n, k, :, part] = ranks_of_mixtures(
                         vectors, np.zeros_like(vectors) if other is None else other, factors, wanted
                     )
-        starts = np.append(self._asked.indptr[self._people], len(self._asked))
+        starts = np.append(self._held_out.indptr[self._people], len(self._held_out))
         return {
             Form(embeddings.users.shape[1], weight, key): _METRIC.of_ranks(places[n, k, w], starts)
             for n, embeddings in enumerate(variants)

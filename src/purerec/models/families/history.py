@@ -131,12 +131,12 @@ class WithHistory(DiscriminatorModel):
         check_memory(positives, weight, n, neighbors=neighbors, memory_mb=math.inf, name=self.name)
 
     def _fit_history(self, positives: Csr, regularizations: Sequence[float], neighbors: int) -> list[ItemWeights]:
-        config, group = self.config, current()
-        size = mean_diagonal(positives, 0.0, config.item_power)
+        power, group = self.config.item_power, current()
+        size = mean_diagonal(positives, 0.0, power)
         return fit_item_weights(
             positives,
             [regularization * size for regularization in regularizations],
-            item_power=config.item_power,
+            item_power=power,
             neighbors=neighbors,
             memory_mb=math.inf,
             name=self.name,
@@ -164,17 +164,18 @@ class WithHistory(DiscriminatorModel):
             return super().choose_form(game)
         embeddings = dot_product(self.config.scorer, game.parameters())
         assert embeddings is not None, "only dot products have a history"
-        config, asked = self.config, [self._history_regularization]
+        config, regularizations = self.config, [self._history_regularization]
         weights: Sequence[float] = WEIGHTS
         if config.history_weight is not None:
             weights = (config.history_weight,)
         elif config.history_regularization is None:
-            asked = list(REGULARIZATIONS)
+            regularizations = list(REGULARIZATIONS)
         n_items = game.positives.shape[1]
         neighbors = self._neighbors(n_items)
         if neighbors < n_items:
             neighbors = min(neighbors, _TO_CHOOSE)
-        histories = dict(zip(asked, self._fit_history(game.positives, asked, neighbors), strict=True))
+        fitted = self._fit_history(game.positives, regularizations, neighbors)
+        histories = dict(zip(regularizations, fitted, strict=True))
         return game.held_out().best(embeddings, histories, weights, narrow=self._chooses_width())
 
     def _adopt(self, params: State, positives: Csr) -> None:

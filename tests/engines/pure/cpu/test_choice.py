@@ -44,7 +44,9 @@ def cpu_choice(settings: GameSettings, params: dict[str, np.ndarray], user: np.n
     draw(tables, np.repeat(user, more), others.size, keys[0], counter * np.uint64(more), others)
     x = np.array([float(splitmix64(keys[1], counter + np.uint64(k)) >> np.uint64(11)) for k in range(len(user))])
     chosen = item.copy()
-    choose_unlabeled(tables, memory.model, engine._rules, memory.choice, user, chosen, len(user), *keys, counter)
+    choose_unlabeled(
+        tables, memory.model, engine._kernel_settings, memory.choice, user, chosen, len(user), *keys, counter
+    )
     return chosen, np.column_stack([item, others.reshape(-1, more)]), x / 2.0**53
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from purerec.engines.pure.cpu.kernels import BILINEAR, FM, Model, Rules, dot3, turn
+from purerec.engines.pure.cpu.kernels import BILINEAR, FM, KernelSettings, Model, dot3, row_times_matrix
 from purerec.engines.pure.cpu.rows import IN_CACHE
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
@@ -24,7 +24,7 @@ class Choice(NamedTuple):
     """The rule and its scratch. Kernels that are given None in its place are compiled without any of this."""
 
     rule: int
-    """BEST or SOFTMAX of `negatives`."""
+    """BEST or SOFTMAX of `purerec.sampling.dynamic`."""
     candidates: int
     by_popularity: bool
     users: I32
@@ -37,7 +37,7 @@ class Choice(NamedTuple):
 
 
 @kernel(inner=True)
-def _score_candidates(m: Model, c: Rules, choice: Choice, n: Scalar) -> None:
+def _score_candidates(m: Model, c: KernelSettings, choice: Choice, n: Scalar) -> None:
     """scores[k] of (users[k], items[k]), k < n: phi less what all items of a user share, which changes neither rule.
 
     One loop over all, since a score takes long but need not wait for the one before it.
@@ -46,7 +46,9 @@ def _score_candidates(m: Model, c: Rules, choice: Choice, n: Scalar) -> None:
     if c.scorer == BILINEAR:
         for k in range(n):
             if k % choice.candidates == 0:
-                turn(m.user, np.int64(choice.users[k]) * 3 * u_dim, m.relation, choice.row, 0, u_dim, c.i_dim)
+                row_times_matrix(
+                    m.user, np.int64(choice.users[k]) * 3 * u_dim, m.relation, choice.row, 0, u_dim, c.i_dim
+                )
             at = np.int64(choice.items[k]) * 3 * i_dim
             choice.scores[k] = total(dot3(choice.row, np.int64(0), m.item, at, choice.ones, c.i_dim))
         return
@@ -62,7 +64,7 @@ def _score_candidates(m: Model, c: Rules, choice: Choice, n: Scalar) -> None:
 def choose_unlabeled(
     t: Tables,
     m: Model,
-    c: Rules,
+    c: KernelSettings,
     choice: Choice,
     users: I32,
     items: I32,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from purerec.engines.pure.cpu.kernels import Side
+from purerec.engines.pure.cpu.kernels import GeneratorMemory, aligned
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, splat, store, total
 from purerec.types import F64
@@ -27,9 +27,9 @@ def _cholesky(a: F64, n: Scalar, stride: Scalar) -> None:
 
 
 @kernel(inner=True)
-def _find_colour(g: Side, n: Scalar) -> None:
+def _find_colour(g: GeneratorMemory, n: Scalar) -> None:
     """Mean of the raw fakes and L_r inv(L_b); with less than two fakes there is no covariance: only shift."""
-    d, width = g.dim, g.dim + (-g.dim) % LANES
+    d, width = g.dim, aligned(g.dim)
     for q in range(d):
         g.mean[q] = 0.0
         for p in range(q + 1):
@@ -72,9 +72,9 @@ def _find_colour(g: Side, n: Scalar) -> None:
 
 
 @kernel(inner=True)
-def constrain(g: Side, n: Scalar) -> Scalar:
+def constrain(g: GeneratorMemory, n: Scalar) -> Scalar:
     """raw -> fakes; returns the sum of the fakes' norms."""
-    d = g.dim + (-g.dim) % LANES
+    d = aligned(g.dim)
     norms = 0.0
     if g.constraint == RECOLOUR:
         _find_colour(g, n)

@@ -8,10 +8,10 @@ relation, which is applied once per slot and not once per pair:
 
 and for a bilinear relation the same with a matrix. All gradients are taken at the old parameters.
 
-Two threads share a step by sides: one sees to the users' rows, the other to the items', and each scores half of
-the pairs. Every sum that a parameter depends on is made by one thread, in the order in which one alone makes it,
-so that parameters come out the same to the bit. With a grid (see `grid`), the unlabeled are not pairs but rows and
-columns: their scores and gradients are products of matrices.
+Two threads share a step by sides: one handles the users' rows, the other the items', and each scores half of the
+pairs. Each sum that a parameter depends on is computed by one thread, in the same order as without the other, so
+results are identical to the bit. With a grid (see `grid`), the unlabeled are not pairs but rows and columns: their
+scores and gradients are products of matrices.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from purerec.engines.pure.cpu.kernels import (
     BILINEAR,
     FM,
     GMF,
+    GeneratorMemory,
+    KernelSettings,
     Model,
-    Rules,
-    Side,
     Work,
     activate,
     aligned,
     dense_adam,
+    matrix_times_row,
     power,
+    row_times_matrix,
     scalar_adam,
     sparse_step_size,
-    turn,
-    turn_back,
 )
 from purerec.engines.pure.cpu.pairs import (
     gather_fake_items,
@@ -59,7 +59,7 @@ from purerec.engines.pure.cpu.pairs import (
 )
 from purerec.engines.pure.cpu.rows import assign_slots, turn_gradients, update_biases, update_rows
 from purerec.engines.pure.cpu.softmax import share_out
-from purerec.engines.pure.cpu.team import N_ITEMS, N_USERS, Team, meet
+from purerec.engines.pure.cpu.team import N_ITEMS, N_USERS, TeamMember, wait_for_other
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES
 from purerec.sampling.draws import Tables
@@ -71,7 +71,7 @@ _ZERO = np.float32(0.0)
 def _gather_alone(
     m: Model,
     w: Work,
-    c: Rules,
+    c: KernelSettings,
     of_users: Scalar,
     first: Scalar,
     n: Scalar,
@@ -94,10 +94,10 @@ def _gather_alone(
 def discriminator_step(
     m: Model,
     w: Work,
-    c: Rules,
-    item_side: Side | None,
-    user_side: Side | None,
-    team: Team | None,
+    c: KernelSettings,
+    item_side: GeneratorMemory | None,
+    user_side: GeneratorMemory | None,
+    team: TeamMember | None,
     grid: Grid | None,
     t: Tables,
     n_pos: Scalar,
@@ -110,8 +110,8 @@ def discriminator_step(
 ) -> Scalar:
     """One step on the batch that lies in `w`; returns L_D before it, less the penalty. `step` counts from 1.
 
-    `n_unl` unlabeled pairs; with a grid, so many users and `n_columns` items. Fakes are made from the noise that lies
-    in the sides. A side, a team or a grid that is None is not even compiled.
+    There are `n_unl` unlabeled pairs; with a grid, `n_unl` users and `n_columns` items. Fakes use the noise stored in
+    the sides. Branches for arguments that are None are not compiled.
     """
     u_dim, i_dim = c.u_dim, c.i_dim
     stride = max(u_dim, i_dim)
@@ -140,11 +140,11 @@ def discriminator_step(
     if c.scorer == BILINEAR:  # always alone: the threads would have to meet once more
         for slot in range(n_users):
             at = np.int64(w.slot_users[slot]) * 3 * u_dim
-            turn(m.user, at, m.relation, w.user_turned, slot * i_dim, u_dim, c.i_dim)
+            row_times_matrix(m.user, at, m.relation, w.user_turned, slot * i_dim, u_dim, c.i_dim)
         if user_side is not None:
             for slot in range(n_items):
                 at = np.int64(w.slot_items[slot]) * 3 * i_dim
-                turn_back(m.item, at, m.relation, w.item_turned, slot * u_dim, u_dim, c.i_dim)
+                matrix_times_row(m.item, at, m.relation, w.item_turned, slot * u_dim, u_dim, c.i_dim)
 
     if grid is not None:
         if sees_users:
@@ -154,7 +154,7 @@ def discriminator_step(
     pos_start, pos_end, unl_start, unl_end = pos, n_pos, pos, n_unl  # what this thread scores
     if team is not None:
         team.board[N_USERS if sees_users else N_ITEMS] = n_users + n_items
-        meet(team.board)  # the other's slots, and the last step's parameters
+        wait_for_other(team.board)  # the other's slots, and the last step's parameters
         n_users, n_items = team.board[N_USERS], team.board[N_ITEMS]
         if sees_users:
             pos_end, unl_end = n_pos // 2, n_unl // 2
@@ -173,7 +173,7 @@ def discriminator_step(
         w.report[3] += make_fakes(user_side, m, w.items, unl, n_fake_users)
         score_fake_users(m, w, c, user_side.fakes, fake_user, unl, n_fake_users)
     if team is not None:
-        meet(team.board)  # the other's scores
+        wait_for_other(team.board)  # the other's scores
     if grid is not None:
         middle = n_columns // 2 // LANES * LANES
         if team is None:
@@ -183,7 +183,7 @@ def discriminator_step(
         else:
             finish_columns(c, grid, middle, n_columns, n_unl, n_columns)
         if team is not None:
-            meet(team.board)  # the other's columns
+            wait_for_other(team.board)  # the other's columns
     # c_k = slope * sigma + offset, with sigma = D or, of the softmax risk, a share; the loss is divided by the prior.
     # Each thread into a `sigma` of its own: cheaper than to wait for one that does it for both.
     per_pos, n_free = 1.0 / max(n_pos, 1), np.float64(n_unl)
@@ -240,7 +240,7 @@ def discriminator_step(
     if user_side is not None and sees_items:
         gather_fake_users(m, w, c, user_side.fakes, fake_user, unl, n_fake_users, fu_slope)
     if team is not None:
-        meet(team.board)  # from here on rows change
+        wait_for_other(team.board)  # from here on rows change
 
     step_size = sparse_step_size(c, learning_rate, step)
     is_gmf = c.scorer == GMF
@@ -274,7 +274,7 @@ def discriminator_step(
         if c.scorer == FM or n_fake_users > 0:
             w.item_bias_grads[:n_items] = _ZERO
     if team is not None:
-        meet(team.board)  # nobody needs the old relation any more
+        wait_for_other(team.board)  # nobody needs the old relation any more
     if sees_users:
         if c.scorer in (GMF, BILINEAR):
             n = u_dim if is_gmf else u_dim * i_dim

@@ -12,20 +12,21 @@ from purerec.engines.pure.cpu import epochs
 from purerec.engines.pure.cpu.choice import Choice
 from purerec.engines.pure.cpu.constraints import RECOLOUR
 from purerec.engines.pure.cpu.discriminator import discriminator_step
-from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch, generators_step
+from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch
+from purerec.engines.pure.cpu.generators import step_both
 from purerec.engines.pure.cpu.grid import Grid, new_grid
-from purerec.engines.pure.cpu.kernels import Side, Work
+from purerec.engines.pure.cpu.kernels import GeneratorMemory, Work
 from purerec.engines.pure.cpu.memory import (
     COUNTERS,
     STREAMS,
     Memory,
+    kernel_settings,
     pack_state,
     padded,
     parameter_shapes,
-    rules_of,
     unpack_state,
 )
-from purerec.engines.pure.cpu.team import Pace, Team, cores, run_both, two_teams
+from purerec.engines.pure.cpu.team import Pace, TeamMember, cores, run_both, two_members
 from purerec.engines.pure.spec import (
     Batch,
     EpochStats,
@@ -36,8 +37,8 @@ from purerec.engines.pure.spec import (
     check_draws,
     initial_parameters,
 )
-from purerec.engines.source import DataSource
-from purerec.errors import ConfigError, DataError, DivergedError
+from purerec.engines.source import DataSource, check_learnable
+from purerec.errors import ConfigError, DivergedError
 from purerec.jit.counter_rng import splitmix64
 from purerec.rng import key64, named_rng
 from purerec.sampling.unlabeled import UnlabeledSampler, without_full_users
@@ -46,7 +47,7 @@ from purerec.types import F64, U64, State
 
 _MORE_STREAMS = np.uint64(0x5DEECE66D5DEECE6)
 _WORTH_TWO = 1 << 17
-"""Numbers in the embeddings of a batch from which on a second thread pays: 2,048 pairs of 64."""
+"""Values in the embeddings of a batch above which a second thread pays off: 2,048 pairs of 64."""
 
 
 class CpuEngine:
@@ -71,20 +72,14 @@ class CpuEngine:
     ) -> None:
         if threads not in (None, 1, 2):
             raise ConfigError(f"threads must be 1, 2 or None, not {threads}")
-        self.settings, self._threads, self._rules = settings, threads, rules_of(settings)
+        self.settings, self._threads, self._kernel_settings = settings, threads, kernel_settings(settings)
         n_items, data = source.shape[1], source.positives()
         if settings.softmax is not None:
             data = without_full_users(data)
+        check_learnable(data)
         self._sampler = UnlabeledSampler(data.indptr, data.indices, n_items, memory_mb=memory_mb, full_users="skip")
         tables = self._sampler.tables
         degree = np.diff(tables.indptr)
-        if degree.sum() == 0:
-            raise DataError("there is no positive to learn from; give at least one interaction")
-        if not np.any((degree > 0) & (degree < n_items)):
-            raise DataError(
-                f"every user has touched none or all of the {n_items} items, so there is nothing unobserved to "
-                "compare with; use data with more items"
-            )
         # The threads share neither a bilinear relation nor the count of draws that found nothing.
         self._can_share = settings.scorer != "bilinear" and bool(degree.max() < n_items)
         self._weights = {"user": degree, "item": tables.weight}
@@ -95,7 +90,9 @@ class CpuEngine:
         self._asked = None
         if stratum is not None:
             self._asked = stratum.asked
-            self._rules = self._rules._replace(unlabeled=self._rules.unlabeled * stratum.weight)
+            self._kernel_settings = self._kernel_settings._replace(
+                unlabeled=self._kernel_settings.unlabeled * stratum.weight
+            )
 
         self._shapes = parameter_shapes(tables.n_users, n_items, settings)
         for name, value in (params or {}).items():
@@ -127,15 +124,15 @@ class CpuEngine:
             n_unl = max(n_pos, n_columns)
             self._make_grid(n_pos, n_columns)
         memory.make_room(n_pos, n_unl, n_unl if use_fakes else 0)
-        self._look_at_real()
+        self._update_real_moments()
 
-        def epoch(work: Work, choice: Choice | None, team: Team | None, sums: F64) -> None:
+        def epoch(work: Work, choice: Choice | None, team: TeamMember | None, sums: F64) -> None:
             discriminator_epoch(
                 self._sampler.tables,
                 self._pairs,
                 memory.model,
                 work,
-                self._rules,
+                self._kernel_settings,
                 memory.sides.get("item"),
                 memory.sides.get("user"),
                 choice,
@@ -155,7 +152,7 @@ class CpuEngine:
 
         sums, others = np.zeros(spec.N_SUMS), np.zeros(spec.N_SUMS)
         if self._can_share and self._use_two(n_numbers >= _WORTH_TWO):
-            first, second = two_teams()
+            first, second = two_members()
             more = memory.for_second_thread()
             share = run_both(
                 lambda: epoch(memory.work, memory.choice, first, sums), lambda: epoch(*more, second, others)
@@ -178,16 +175,16 @@ class CpuEngine:
         self._need_generators()
         s, memory = self.settings, self._memory
         memory.make_room(s.batch_size, 0, s.batch_size)
-        self._look_at_real()
+        self._update_real_moments()
 
-        def epoch(work: Work, item_side: Side | None, user_side: Side | None, sums: F64) -> None:
+        def epoch(work: Work, item: GeneratorMemory | None, user: GeneratorMemory | None, sums: F64) -> None:
             generators_epoch(
                 self._sampler.tables,
                 memory.model,
                 work,
-                self._rules,
-                item_side,
-                user_side,
+                self._kernel_settings,
+                item,
+                user,
                 epochs.DRAWS[s.unlabeled],
                 s.batch_size,
                 steps,
@@ -235,7 +232,7 @@ class CpuEngine:
         n_items, n_users = len(batch.item_noise), len(batch.user_noise)
         memory = self._memory
         memory.make_room(n_pos, n_unl, max(n_items, n_users))
-        self._look_at_real()
+        self._update_real_moments()
         w, unl = memory.work, padded(n_pos)
         w.users[:n_pos], w.items[:n_pos] = batch.pos_user, batch.pos_item
         w.users[unl : unl + n_unl], w.items[unl : unl + n_unl] = batch.unl_user, batch.unl_item
@@ -245,7 +242,7 @@ class CpuEngine:
         loss: float = discriminator_step(
             memory.model,
             w,
-            self._rules,
+            self._kernel_settings,
             memory.sides.get("item"),
             memory.sides.get("user"),
             None,
@@ -269,18 +266,18 @@ class CpuEngine:
         n = max(n_items, n_users)
         memory = self._memory
         memory.make_room(n, 0, n)
-        self._look_at_real()
+        self._update_real_moments()
         memory.work.users[:n], memory.work.items[:n] = batch.unl_user[:n], batch.unl_item[:n]
         memory.put_noise("item", batch.item_noise)
         memory.put_noise("user", batch.user_noise)
         self._counters["generator_steps"] += 1
         sums = np.zeros(spec.N_SUMS)
-        generators_step(
+        step_both(
             memory.sides.get("item"),
             memory.sides.get("user"),
             memory.model,
             memory.work,
-            self._rules,
+            self._kernel_settings,
             n_items,
             n_users,
             float(learning_rate),
@@ -315,7 +312,7 @@ class CpuEngine:
             n_items, widths = self._sampler.tables.n_items, self._memory.widths
             self._grid = new_grid(n_rows, n_columns, n_items, widths["user"], widths["item"])
 
-    def _look_at_real(self) -> None:
+    def _update_real_moments(self) -> None:
         """Mean, covariance and mean norm of the real embeddings, weighted by number of positives."""
         if self.settings.constraint == "none":
             return

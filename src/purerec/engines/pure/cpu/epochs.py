@@ -6,10 +6,10 @@ import numpy as np
 
 from purerec.engines.pure.cpu.choice import Choice, choose_unlabeled
 from purerec.engines.pure.cpu.discriminator import discriminator_step
-from purerec.engines.pure.cpu.generators import fill_noise, generator_step
+from purerec.engines.pure.cpu.generators import fill_noise, step_both
 from purerec.engines.pure.cpu.grid import Grid, draw_columns, shuffle_items
-from purerec.engines.pure.cpu.kernels import Model, Rules, Side, Work, aligned
-from purerec.engines.pure.cpu.team import Team, meet
+from purerec.engines.pure.cpu.kernels import GeneratorMemory, KernelSettings, Model, Work, aligned
+from purerec.engines.pure.cpu.team import TeamMember, wait_for_other
 from purerec.engines.pure.spec import (
     D_FAKE,
     D_POSITIVE,
@@ -66,11 +66,11 @@ def discriminator_epoch(
     pairs: U64,
     m: Model,
     w: Work,
-    c: Rules,
-    item_side: Side | None,
-    user_side: Side | None,
+    c: KernelSettings,
+    item_side: GeneratorMemory | None,
+    user_side: GeneratorMemory | None,
     choice: Choice | None,
-    team: Team | None,
+    team: TeamMember | None,
     grid: Grid | None,
     asked: I32 | None,
     how: Scalar,
@@ -97,7 +97,7 @@ def discriminator_epoch(
     if grid is not None and sees_items:
         shuffle_items(grid.order, keys[DRAW])
     if team is not None:
-        meet(team.board)
+        wait_for_other(team.board)
     n_batches = (pairs.size + batch_size - 1) // batch_size
     item_counter = user_counter = np.uint64(0)
     for b in range(n_batches):
@@ -132,10 +132,10 @@ def discriminator_epoch(
             n_drawn = _draw_unlabeled(t, how, users, items, end - start, keys[DRAW], counter)
         if choice is not None:
             if team is not None:
-                meet(team.board)  # the other's part of the last step
+                wait_for_other(team.board)  # the other's part of the last step
             choose_unlabeled(t, m, c, choice, users, items, n_drawn, keys[CANDIDATES], keys[CHOICE], counter)
         if team is not None:
-            meet(team.board)  # the other's draws
+            wait_for_other(team.board)  # the other's draws
         else:
             n_unl = n_drawn
 
@@ -166,42 +166,14 @@ def discriminator_epoch(
         sums[N_FAKES] += n_fake_items + n_fake_users
 
 
-@kernel(inline=True)
-def generators_step(
-    item_side: Side | None,
-    user_side: Side | None,
-    m: Model,
-    w: Work,
-    c: Rules,
-    n_fake_items: Scalar,
-    n_fake_users: Scalar,
-    learning_rate: Scalar,
-    t: Scalar,
-    sums: F64,
-) -> None:
-    """One step of both generators on the pairs that start `w` and the noise of the sides; adds to `sums`."""
-    if item_side is not None:
-        loss, sigmas, norms = generator_step(item_side, m, c, w.users, 0, n_fake_items, learning_rate, t)
-        sums[LOSS] += loss
-        sums[D_FAKE] += sigmas
-        sums[FAKE_NORM] += norms
-    if user_side is not None:
-        loss, sigmas, norms = generator_step(user_side, m, c, w.items, 0, n_fake_users, learning_rate, t)
-        sums[LOSS] += loss
-        sums[D_FAKE] += sigmas
-        sums[FAKE_NORM] += norms
-    sums[N_STEPS] += 1
-    sums[N_FAKES] += n_fake_items + n_fake_users
-
-
 @kernel()
 def generators_epoch(
     t: Tables,
     m: Model,
     w: Work,
-    c: Rules,
-    item_side: Side | None,
-    user_side: Side | None,
+    c: KernelSettings,
+    item_side: GeneratorMemory | None,
+    user_side: GeneratorMemory | None,
     how: Scalar,
     batch_size: Scalar,
     steps: Scalar,
@@ -210,7 +182,7 @@ def generators_epoch(
     keys: U64,
     sums: F64,
 ) -> None:
-    """So many generator steps, each on unlabeled pairs of the users of as many positives drawn at random."""
+    """Run `steps` generator steps, each on a batch of unlabeled pairs for the users of random positives."""
     item_counter = user_counter = np.uint64(0)
     for step in range(steps):
         counter = np.uint64(step) * np.uint64(batch_size)
@@ -229,7 +201,7 @@ def generators_epoch(
             n_users = n
             user_counter = fill_noise(user_side, n, keys[USER_NOISE], user_counter)
         before = n_steps_before + np.int64(sums[N_STEPS])
-        generators_step(item_side, user_side, m, w, c, n_items, n_users, learning_rate, before + 1, sums)
+        step_both(item_side, user_side, m, w, c, n_items, n_users, learning_rate, before + 1, sums)
 
 
 @kernel(inner=True)

@@ -10,14 +10,17 @@ from purerec.engines.pure.cpu.constraints import NORM, RECOLOUR, constrain
 from purerec.engines.pure.cpu.kernels import (
     BILINEAR,
     FM,
+    GeneratorMemory,
+    KernelSettings,
     Model,
-    Rules,
-    Side,
+    Work,
     activate,
+    aligned,
     dense_adam,
-    turn,
-    turn_back,
+    matrix_times_row,
+    row_times_matrix,
 )
+from purerec.engines.pure.spec import D_FAKE, FAKE_NORM, LOSS, N_FAKES, N_STEPS
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import (
@@ -32,7 +35,7 @@ from purerec.jit.simd import (
     total,
     where_positive,
 )
-from purerec.types import F32, I32
+from purerec.types import F32, F64, I32
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _MINUS_TWO = np.float32(-2.0)
@@ -57,9 +60,9 @@ def _normal_pair(u: Vector, angle: Vector, sign: Vector) -> tuple[Vector, Vector
 
 
 @kernel()
-def fill_noise(g: Side, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
+def fill_noise(g: GeneratorMemory, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
     """n rows of Gaussian noise, with zeros in the padding; returns the counter after the numbers used."""
-    d = g.dim + (-g.dim) % LANES
+    d = aligned(g.dim)
     deviation = np.float32(g.noise_deviation)
     end = n * d
     for at in range(0, end, 2 * LANES):
@@ -84,9 +87,9 @@ def fill_noise(g: Side, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
 
 
 @kernel(inner=True)
-def _places(g: Side) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar, Scalar]:
+def _places(g: GeneratorMemory) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar, Scalar]:
     """The padded width, hidden units and inputs; and where b1, w2 and b2 begin in `theta`."""
-    d, h = g.dim + (-g.dim) % LANES, g.hidden
+    d, h = aligned(g.dim), g.hidden
     n_in = d + (g.condition_dim if g.conditional else 0)
     b1 = n_in * h
     w2 = b1 + h
@@ -94,7 +97,7 @@ def _places(g: Side) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar, Scalar]:
 
 
 @kernel(inner=True)
-def _forward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
+def _forward(g: GeneratorMemory, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
     """raw = W2 relu(W1 x + b1) + b2, by columns of the weights."""
     d, h, n_in, b1, w2, b2 = _places(g)
     zero = splat(_ZERO)
@@ -117,7 +120,7 @@ def _forward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None
 
 
 @kernel(inline=True)
-def make_fakes(g: Side, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scalar:
+def make_fakes(g: GeneratorMemory, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scalar:
     """n fakes from the noise that lies in `g`, for the pairs whose other side is `ids`; the sum of norms."""
     if n == 0:
         return 0.0
@@ -126,17 +129,17 @@ def make_fakes(g: Side, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scal
 
 
 @kernel(inner=True)
-def _score_fakes(g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Scalar) -> None:
+def _score_fakes(g: GeneratorMemory, m: Model, c: KernelSettings, ids: I32, first_id: Scalar, n: Scalar) -> None:
     """phi of the fakes, and d phi / d fake into `pull`: r * e, or for a bilinear relation R^T e_u or R e_i."""
-    d, other_dim = g.dim + (-g.dim) % LANES, g.condition_dim
+    d, other_dim = aligned(g.dim), g.condition_dim
     table = m.user if g.is_item else m.item
     for k in range(n):
         id_ = np.int64(ids[first_id + k])
         at = id_ * 3 * other_dim
         if c.scorer == BILINEAR and g.is_item:
-            turn(table, at, m.relation, g.pull, k * d, other_dim, d)
+            row_times_matrix(table, at, m.relation, g.pull, k * d, other_dim, d)
         elif c.scorer == BILINEAR:
-            turn_back(table, at, m.relation, g.pull, k * d, d, other_dim)
+            matrix_times_row(table, at, m.relation, g.pull, k * d, d, other_dim)
         else:
             for j in range(0, d, LANES):
                 store(g.pull, k * d + j, load(table, at + j) * load(m.relation, j))
@@ -149,9 +152,9 @@ def _score_fakes(g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Sca
 
 
 @kernel(inner=True)
-def _pull_raw(g: Side, n: Scalar) -> None:
+def _pull_raw(g: GeneratorMemory, n: Scalar) -> None:
     """dL/dphi * `pull`, through the constraint, which is held constant, and the output's relu: dL/draw."""
-    d = g.dim + (-g.dim) % LANES
+    d = aligned(g.dim)
     zero = splat(_ZERO)
     share = np.float32(1.0 / n)
     for k in range(n):
@@ -174,8 +177,8 @@ def _pull_raw(g: Side, n: Scalar) -> None:
 
 
 @kernel(inner=True)
-def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
-    """From dL/draw, which lies in `pull`, to `grad`, which lies as the weights do."""
+def _backward(g: GeneratorMemory, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> None:
+    """Backpropagate dL/draw, in `pull`, to `grad`, laid out like the weights."""
     d, h, n_in, b1, w2, b2 = _places(g)
     zero = splat(_ZERO)
     for q in range(h):
@@ -206,7 +209,14 @@ def _backward(g: Side, table: F32, ids: I32, first_id: Scalar, n: Scalar) -> Non
 
 @kernel(inner=True, inline=True)
 def generator_step(
-    g: Side, m: Model, c: Rules, ids: I32, first_id: Scalar, n: Scalar, learning_rate: Scalar, t: Scalar
+    g: GeneratorMemory,
+    m: Model,
+    c: KernelSettings,
+    ids: I32,
+    first_id: Scalar,
+    n: Scalar,
+    learning_rate: Scalar,
+    t: Scalar,
 ) -> tuple[Scalar, Scalar, Scalar]:
     """One step of one generator on the noise in `g`; its loss before it, and sums of D and of norms."""
     if n == 0:
@@ -219,3 +229,31 @@ def generator_step(
     _backward(g, m.user if g.is_item else m.item, ids, first_id, n)
     dense_adam(g.theta, g.grad, g.n_weights, c, learning_rate, t)
     return loss, sigmas, norms
+
+
+@kernel(inline=True)
+def step_both(
+    item_side: GeneratorMemory | None,
+    user_side: GeneratorMemory | None,
+    m: Model,
+    w: Work,
+    c: KernelSettings,
+    n_fake_items: Scalar,
+    n_fake_users: Scalar,
+    learning_rate: Scalar,
+    t: Scalar,
+    sums: F64,
+) -> None:
+    """One step of both generators on the pairs that start `w` and the noise of the sides; adds to `sums`."""
+    if item_side is not None:
+        loss, sigmas, norms = generator_step(item_side, m, c, w.users, 0, n_fake_items, learning_rate, t)
+        sums[LOSS] += loss
+        sums[D_FAKE] += sigmas
+        sums[FAKE_NORM] += norms
+    if user_side is not None:
+        loss, sigmas, norms = generator_step(user_side, m, c, w.items, 0, n_fake_users, learning_rate, t)
+        sums[LOSS] += loss
+        sums[D_FAKE] += sigmas
+        sums[FAKE_NORM] += norms
+    sums[N_STEPS] += 1
+    sums[N_FAKES] += n_fake_items + n_fake_users

@@ -3,8 +3,8 @@
     phi = U J^T + biases,   sigma = D(phi), 0 where a pair is observed,   G_u = sigma J,   G_j = sigma^T U
 
 Three products of matrices take the place of a walk over pairs, so that hundreds of unlabeled pairs for each positive
-cost no more than a few. Two threads each see to half of the users, then to half of the items; every sum is made by
-one of them, in the order in which one alone would make it.
+cost no more than a few. Two threads each handle half of the users, then half of the items; each sum is computed by
+one of them, in the same order as without the other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, Model, Rules, Work
+from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, KernelSettings, Model, Work
 from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.matmul import WIDE, multiply, stride_of
@@ -105,7 +105,7 @@ def draw_columns(g: Grid, items: I32, first: Scalar, drawn: Scalar, n: Scalar) -
 
 
 @kernel(inner=True)
-def take_users(m: Model, w: Work, c: Rules, g: Grid, first: Scalar, n: Scalar) -> None:
+def take_users(m: Model, w: Work, c: KernelSettings, g: Grid, first: Scalar, n: Scalar) -> None:
     u_dim, i_dim = c.u_dim, c.i_dim
     u_row, i_row = stride_of(u_dim), stride_of(i_dim)
     for r in range(n):
@@ -123,7 +123,7 @@ def take_users(m: Model, w: Work, c: Rules, g: Grid, first: Scalar, n: Scalar) -
 
 
 @kernel(inner=True)
-def take_items(m: Model, w: Work, c: Rules, g: Grid, first: Scalar, n: Scalar) -> None:
+def take_items(m: Model, w: Work, c: KernelSettings, g: Grid, first: Scalar, n: Scalar) -> None:
     i_dim = c.i_dim
     i_row, c_row = stride_of(i_dim), stride_of(whole_blocks(n))
     for k in range(n):
@@ -145,7 +145,15 @@ def whole_blocks(n: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def score_rows(
-    t: Tables, m: Model, w: Work, c: Rules, g: Grid, first: Scalar, start: Scalar, end: Scalar, n_columns: Scalar
+    t: Tables,
+    m: Model,
+    w: Work,
+    c: KernelSettings,
+    g: Grid,
+    first: Scalar,
+    start: Scalar,
+    end: Scalar,
+    n_columns: Scalar,
 ) -> None:
     """sigma and G_u of the users from `start` to `end`; `first` is where the grid's users start in `w`."""
     i_dim, columns = c.i_dim, whole_blocks(n_columns)
@@ -163,7 +171,9 @@ def score_rows(
 
 
 @kernel(inner=True)
-def _activate_row(t: Tables, m: Model, c: Rules, g: Grid, user: Scalar, r: Scalar, n_columns: Scalar) -> None:
+def _activate_row(
+    t: Tables, m: Model, c: KernelSettings, g: Grid, user: Scalar, r: Scalar, n_columns: Scalar
+) -> None:
     columns = whole_blocks(n_columns)
     at = r * stride_of(columns)
     for k in range(n_columns, columns):
@@ -197,7 +207,7 @@ def _activate_row(t: Tables, m: Model, c: Rules, g: Grid, user: Scalar, r: Scala
 
 
 @kernel(inner=True)
-def finish_columns(c: Rules, g: Grid, start: Scalar, end: Scalar, n_rows: Scalar, n_columns: Scalar) -> None:
+def finish_columns(c: KernelSettings, g: Grid, start: Scalar, end: Scalar, n_rows: Scalar, n_columns: Scalar) -> None:
     """G_j and the sums of the columns from `start`, a multiple of LANES, to `end`."""
     u_row, c_row = stride_of(c.u_dim), stride_of(whole_blocks(n_columns))
     multiply(
@@ -235,7 +245,7 @@ def gather_grid(
     grads: F32,
     bias_grads: F32,
     counts: F32,
-    c: Rules,
+    c: KernelSettings,
     n: Scalar,
     slope: Scalar,
     n_free: Scalar,

@@ -30,8 +30,8 @@ class Model(NamedTuple):
     item_bias: F32
 
 
-class Rules(NamedTuple):
-    """The settings, as kernels want them."""
+class KernelSettings(NamedTuple):
+    """The settings in the form that kernels expect."""
 
     u_dim: int
     """Width of the user embedding, padded."""
@@ -54,7 +54,7 @@ class Rules(NamedTuple):
     epsilon: float
 
 
-class Side(NamedTuple):
+class GeneratorMemory(NamedTuple):
     """One generator with its scratch. d is the padded width of its fakes, h of the hidden layer.
 
     All weights lie in one array, so that one call of Adam moves them:
@@ -161,13 +161,13 @@ def power(base: Scalar, exponent: Scalar) -> Scalar:
 
 
 @kernel(inner=True)
-def sparse_step_size(c: Rules, learning_rate: Scalar, t: Scalar) -> Scalar:
+def sparse_step_size(c: KernelSettings, learning_rate: Scalar, t: Scalar) -> Scalar:
     """torch.optim.SparseAdam: both bias corrections sit in the step size, epsilon outside of them."""
     return np.float32(learning_rate * math.sqrt(1.0 - power(c.beta2, t)) / (1.0 - power(c.beta1, t)))
 
 
 @kernel(inner=True)
-def dense_adam(values: F32, grads: F32, n: Scalar, c: Rules, learning_rate: Scalar, t: Scalar) -> None:
+def dense_adam(values: F32, grads: F32, n: Scalar, c: KernelSettings, learning_rate: Scalar, t: Scalar) -> None:
     """torch.optim.Adam on n (a multiple of LANES) values with their moments behind them."""
     step_size = np.float32(learning_rate / (1.0 - power(c.beta1, t)))
     scale = np.float32(1.0 / math.sqrt(1.0 - power(c.beta2, t)))
@@ -182,7 +182,7 @@ def dense_adam(values: F32, grads: F32, n: Scalar, c: Rules, learning_rate: Scal
 
 
 @kernel(inner=True)
-def scalar_adam(values: F32, at: Scalar, g: Scalar, c: Rules, step_size: Scalar, scale: Scalar) -> None:
+def scalar_adam(values: F32, at: Scalar, g: Scalar, c: KernelSettings, step_size: Scalar, scale: Scalar) -> None:
     """One value with its moments behind it; `scale` is what the root of the second moment is multiplied by."""
     m, v = values[at + 1], values[at + 2]
     m += (np.float32(g) - m) * np.float32(1.0 - c.beta1)
@@ -202,7 +202,9 @@ def dot3(a: F32, a0: Scalar, b: F32, b0: Scalar, r: F32, dim: Scalar) -> Vector:
 
 
 @kernel(inner=True)
-def turn(row: F32, at: Scalar, matrix: F32, out: F32, out_at: Scalar, n_rows: Scalar, width: Scalar) -> None:
+def row_times_matrix(
+    row: F32, at: Scalar, matrix: F32, out: F32, out_at: Scalar, n_rows: Scalar, width: Scalar
+) -> None:
     """out = row @ matrix, for a matrix (n_rows, width) stored row by row."""
     for j in range(0, width, LANES):
         acc = splat(_ZERO)
@@ -212,7 +214,9 @@ def turn(row: F32, at: Scalar, matrix: F32, out: F32, out_at: Scalar, n_rows: Sc
 
 
 @kernel(inner=True)
-def turn_back(row: F32, at: Scalar, matrix: F32, out: F32, out_at: Scalar, n_rows: Scalar, width: Scalar) -> None:
+def matrix_times_row(
+    row: F32, at: Scalar, matrix: F32, out: F32, out_at: Scalar, n_rows: Scalar, width: Scalar
+) -> None:
     """out = matrix @ row."""
     for k in range(n_rows):
         acc = splat(_ZERO)

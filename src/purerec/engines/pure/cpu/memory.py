@@ -1,6 +1,6 @@
-"""What the kernels of the cpu engine work on: settings, parameters and scratch, and the way in and out of these.
+"""What the kernels of the cpu engine work on: settings, parameters and scratch, and conversion to and from these.
 
-Rows are padded with zeros to multiples of `LANES`; zeros stay zeros, since every gradient of theirs is one. The state
+Rows are padded with zeros to multiples of `LANES`; padding stays zero because its gradient is zero. The state
 of an engine is its parameters, Adam's moments, counters and the keys of randomness, as named arrays.
 """
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from purerec.engines.pure.cpu.choice import BLOCK, Choice
 from purerec.engines.pure.cpu.constraints import NO_CONSTRAINT, NORM, RECOLOUR
-from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, MF, Model, Rules, Side, Work
+from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, MF, GeneratorMemory, KernelSettings, Model, Work
 from purerec.engines.pure.spec import GameSettings, Params
 from purerec.errors import ConfigError, StoreError
 from purerec.jit.simd import LANES
@@ -51,15 +51,15 @@ def parameter_shapes(n_users: int, n_items: int, s: GameSettings) -> dict[str, t
     elif s.scorer == "fm":
         shapes |= {"user_bias": (n_users,), "item_bias": (n_items,)}
     for name, d, other in (("item", s.dim_i, s.dim), ("user", s.dim, s.dim_i)):
-        if s.generators in (name, "both"):
+        if name in s.generators_of:
             n_in = d + other * s.conditional
             shapes |= {f"{name}_gen.w1": (s.hidden, n_in), f"{name}_gen.b1": (s.hidden,)}
             shapes |= {f"{name}_gen.w2": (d, s.hidden), f"{name}_gen.b2": (d,)}
     return shapes
 
 
-def rules_of(s: GameSettings) -> Rules:
-    """The settings, as kernels want them."""
+def kernel_settings(s: GameSettings) -> KernelSettings:
+    """The settings in the form that kernels expect."""
     if s.scorer not in _SCORERS:
         fact = f"the cpu engine has no scorer {s.scorer!r}"
         raise ConfigError(fact, "use engine='torch'", command="use --set engine=torch")
@@ -67,7 +67,7 @@ def rules_of(s: GameSettings) -> Rules:
     if s.softmax is None:
         own, unlabeled, is_clamped = s.logistic.own, s.logistic.unlabeled, s.logistic.is_clamped
         temperature = 0.0
-    return Rules(
+    return KernelSettings(
         u_dim=padded(s.dim),
         i_dim=padded(s.dim_i),
         scorer=_SCORERS[s.scorer],
@@ -92,9 +92,7 @@ class Memory:
         self.n_users, self.n_items = n_users, n_items
         self.widths = {"user": padded(settings.dim), "item": padded(settings.dim_i)}
         self.model = self._new_model()
-        self.sides = {
-            side: self._new_side(side) for side in ("item", "user") if settings.generators in (side, "both")
-        }
+        self.sides = {side: self._new_side(side) for side in settings.generators_of}
         self.work = self._new_work(0)
         self.choice = self._new_choice()
 
@@ -154,7 +152,7 @@ class Memory:
             views["user_bias"], views["item_bias"] = m.user_bias[part::4], m.item_bias[part::4]
         return views
 
-    def layers(self, side: Side, part: int) -> tuple[F32, F32, F32, F32]:
+    def layers(self, side: GeneratorMemory, part: int) -> tuple[F32, F32, F32, F32]:
         """Padded w1 (n_in, h), b1, w2 (h, d), b2 of one generator, as views."""
         d, h = padded(side.dim), side.hidden
         n_in = d + side.condition_dim * side.conditional
@@ -162,7 +160,7 @@ class Memory:
         w1, b1, w2, b2 = np.split(theta, np.cumsum([n_in * h, h, h * d]))
         return w1.reshape(n_in, h), b1, w2.reshape(h, d), b2
 
-    def _rows_of_w1(self, side: Side) -> npt.NDArray[np.intp]:
+    def _rows_of_w1(self, side: GeneratorMemory) -> npt.NDArray[np.intp]:
         """Which padded rows of w1 are real: those of the noise, then those of the condition."""
         rows = np.arange(side.dim)
         if side.conditional:
@@ -170,7 +168,7 @@ class Memory:
             rows = np.concatenate([rows, padded(side.dim) + np.arange(other)])
         return rows
 
-    def _read_side(self, side: Side, part: int) -> Params:
+    def _read_side(self, side: GeneratorMemory, part: int) -> Params:
         w1, b1, w2, b2 = self.layers(side, part)
         h, d = self.settings.hidden, side.dim
         return {
@@ -180,7 +178,7 @@ class Memory:
             "b2": b2[:d].copy(),
         }
 
-    def _write_side(self, side: Side, part: int, values: Params) -> None:
+    def _write_side(self, side: GeneratorMemory, part: int, values: Params) -> None:
         w1, b1, w2, b2 = self.layers(side, part)
         h, d = self.settings.hidden, side.dim
         w1[self._rows_of_w1(side), :h] = values["w1"].T
@@ -205,12 +203,12 @@ class Memory:
             item_bias=zeros(self.n_items * 4 * with_biases),
         )
 
-    def _new_side(self, name: str) -> Side:
+    def _new_side(self, name: str) -> GeneratorMemory:
         s = self.settings
         d, other = (s.dim_i, s.dim) if name == "item" else (s.dim, s.dim_i)
         width, hidden, condition = padded(d), padded(s.hidden), padded(other)
         n_weights = (width + condition * s.conditional) * hidden + hidden + hidden * width + width
-        return Side(
+        return GeneratorMemory(
             is_item=name == "item",
             conditional=s.conditional,
             rectified=s.output == "relu",
@@ -288,7 +286,7 @@ class Memory:
 
 
 def _fake_scratch(n: int, width: int, hidden: int) -> dict[str, Any]:
-    """The arrays of a `Side` that grow with the number of fakes."""
+    """The arrays of a `GeneratorMemory` that grow with the number of fakes."""
     sizes = dict.fromkeys(("noise", "raw", "fakes", "pull"), width) | {"first": hidden, "phi": 1, "sigma": 1}
     return {name: zeros(n * size + LANES) for name, size in sizes.items()} | {"scale": zeros(n)}
 

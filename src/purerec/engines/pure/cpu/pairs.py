@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, Model, Rules, Work, dot3
+from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, KernelSettings, Model, Work, dot3
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, store, total
 from purerec.types import F32, I32
 
 
 @kernel(inner=True)
-def score_pairs(m: Model, w: Work, c: Rules, first: Scalar, n: Scalar) -> None:
+def score_pairs(m: Model, w: Work, c: KernelSettings, first: Scalar, n: Scalar) -> None:
     u_dim, i_dim = c.u_dim, c.i_dim
     bias = m.bias[0]
     if c.scorer == BILINEAR:
@@ -28,7 +28,9 @@ def score_pairs(m: Model, w: Work, c: Rules, first: Scalar, n: Scalar) -> None:
 
 
 @kernel(inner=True)
-def score_fake_items(m: Model, w: Work, c: Rules, fakes: F32, first: Scalar, pair: Scalar, n: Scalar) -> None:
+def score_fake_items(
+    m: Model, w: Work, c: KernelSettings, fakes: F32, first: Scalar, pair: Scalar, n: Scalar
+) -> None:
     """phi(u, i') of the n pairs from `pair` on; a fake has no bias of its own."""
     u_dim, i_dim = c.u_dim, c.i_dim
     for k in range(n):
@@ -43,7 +45,9 @@ def score_fake_items(m: Model, w: Work, c: Rules, fakes: F32, first: Scalar, pai
 
 
 @kernel(inner=True)
-def score_fake_users(m: Model, w: Work, c: Rules, fakes: F32, first: Scalar, pair: Scalar, n: Scalar) -> None:
+def score_fake_users(
+    m: Model, w: Work, c: KernelSettings, fakes: F32, first: Scalar, pair: Scalar, n: Scalar
+) -> None:
     u_dim, i_dim = c.u_dim, c.i_dim
     for k in range(n):
         i = np.int64(w.items[pair + k])
@@ -57,7 +61,9 @@ def score_fake_users(m: Model, w: Work, c: Rules, fakes: F32, first: Scalar, pai
 
 
 @kernel(inner=True)
-def gather_pairs(m: Model, w: Work, c: Rules, first: Scalar, n: Scalar, slope: Scalar, offset: Scalar) -> None:
+def gather_pairs(
+    m: Model, w: Work, c: KernelSettings, first: Scalar, n: Scalar, slope: Scalar, offset: Scalar
+) -> None:
     """Add c_k * e_i to the users' slots and c_k * e_u to the items', with c_k = slope * D + offset."""
     u_dim, i_dim = c.u_dim, c.i_dim
     stride = max(u_dim, i_dim)
@@ -94,7 +100,7 @@ def gather_side(
     counts: F32,
     sigma: F32,
     dim: Scalar,
-    c: Rules,
+    c: KernelSettings,
     first: Scalar,
     n: Scalar,
     slope: Scalar,
@@ -119,7 +125,9 @@ def gather_side(
 
 
 @kernel(inner=True)
-def gather_fake_items(w: Work, c: Rules, fakes: F32, first: Scalar, pair: Scalar, n: Scalar, slope: Scalar) -> None:
+def gather_fake_items(
+    w: Work, c: KernelSettings, fakes: F32, first: Scalar, pair: Scalar, n: Scalar, slope: Scalar
+) -> None:
     u_dim, i_dim = c.u_dim, c.i_dim
     stride = max(u_dim, i_dim)
     for k in range(n):
@@ -133,7 +141,7 @@ def gather_fake_items(w: Work, c: Rules, fakes: F32, first: Scalar, pair: Scalar
 
 @kernel(inner=True)
 def gather_fake_users(
-    m: Model, w: Work, c: Rules, fakes: F32, first: Scalar, pair: Scalar, n: Scalar, slope: Scalar
+    m: Model, w: Work, c: KernelSettings, fakes: F32, first: Scalar, pair: Scalar, n: Scalar, slope: Scalar
 ) -> None:
     """Unlike fake items, whose user slot knows e_u, fake users have to give their share of grad r here."""
     u_dim, i_dim = c.u_dim, c.i_dim

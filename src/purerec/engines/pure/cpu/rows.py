@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from purerec.engines.pure.cpu.kernels import Model, Rules, Work, scalar_adam, turn, turn_back
+from purerec.engines.pure.cpu.kernels import (
+    KernelSettings,
+    Model,
+    Work,
+    matrix_times_row,
+    row_times_matrix,
+    scalar_adam,
+)
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, root, splat, store, total
 from purerec.sampling.draws import prefetch
@@ -46,7 +53,7 @@ def assign_slots(
 
 
 @kernel(inner=True)
-def turn_gradients(m: Model, w: Work, c: Rules, n_users: Scalar, n_items: Scalar) -> None:
+def turn_gradients(m: Model, w: Work, c: KernelSettings, n_users: Scalar, n_items: Scalar) -> None:
     """Bilinear: grad R = sum e_u G_u^T, grad e_u = R G_u, grad e_i = R^T G_i, the last two in place."""
     u_dim, i_dim = c.u_dim, c.i_dim
     stride = max(u_dim, i_dim)
@@ -56,12 +63,12 @@ def turn_gradients(m: Model, w: Work, c: Rules, n_users: Scalar, n_items: Scalar
             for j in range(0, i_dim, LANES):
                 g = load(w.relation_grad, q * i_dim + j) + load(w.user_grads, at + j) * m.user[user_at + q]
                 store(w.relation_grad, q * i_dim + j, g)
-        turn_back(w.user_grads, at, m.relation, w.row, 0, u_dim, c.i_dim)
+        matrix_times_row(w.user_grads, at, m.relation, w.row, 0, u_dim, c.i_dim)
         for j in range(0, stride, LANES):
             store(w.user_grads, at + j, load(w.row, j) if j < u_dim else splat(_ZERO))
     for slot in range(n_items):
         at = slot * stride
-        turn(w.item_grads, at, m.relation, w.row, 0, u_dim, c.i_dim)
+        row_times_matrix(w.item_grads, at, m.relation, w.row, 0, u_dim, c.i_dim)
         for j in range(0, stride, LANES):
             store(w.item_grads, at + j, load(w.row, j) if j < i_dim else splat(_ZERO))
 
@@ -80,7 +87,7 @@ def update_rows(
     relation_grad: F32,
     is_gmf_user: Scalar,
     dim: Scalar,
-    c: Rules,
+    c: KernelSettings,
     step_size: Scalar,
 ) -> Scalar:
     """SparseAdam on rows of one side; empties their slots; returns the sum of weighted squares penalised."""
@@ -115,6 +122,8 @@ def update_rows(
 
 
 @kernel(inner=True)
-def update_biases(table: F32, grads: F32, slot_ids: I32, n_slots: Scalar, c: Rules, step_size: Scalar) -> None:
+def update_biases(
+    table: F32, grads: F32, slot_ids: I32, n_slots: Scalar, c: KernelSettings, step_size: Scalar
+) -> None:
     for slot in range(n_slots):
         scalar_adam(table, np.int64(slot_ids[slot]) * 4, grads[slot], c, step_size, 1.0)

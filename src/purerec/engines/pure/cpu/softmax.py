@@ -1,4 +1,4 @@
-"""The softmax risk, compiled: what each pair has of the sum of exponentials of its positive. See `SoftmaxRisk`."""
+"""The softmax risk, compiled: each pair's share of its positive's sum of exponentials. See `SoftmaxRisk`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from purerec.engines.pure.cpu.kernels import Rules
+from purerec.engines.pure.cpu.kernels import KernelSettings
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, exp_negative, first_lanes, load, log_positive, splat, store, total, where_positive
 from purerec.types import F32
@@ -16,12 +16,12 @@ _ZERO, _NEVER = np.float32(0.0), np.float32(-1e30)
 
 @kernel(inner=True)
 def share_out(
-    phi: F32, sigma: F32, c: Rules, n_pos: Scalar, unl: Scalar, n_unl: Scalar
+    phi: F32, sigma: F32, c: KernelSettings, n_pos: Scalar, unl: Scalar, n_unl: Scalar
 ) -> tuple[Scalar, Scalar, Scalar]:
     """sigma = shares of the positives, from 0, and of their draws, from `unl`; the sums of losses and of both shares.
 
-    Draw k belongs to positive k modulo n_pos, so that draws lie in rounds of one for each positive: eight positives
-    are seen to at a time, round by round. The last round may be incomplete. n_unl >= n_pos.
+    Draw k belongs to positive k modulo n_pos, so draws come in rounds of one for each positive. Eight positives are
+    processed at a time, round by round. The last round may be incomplete. n_unl >= n_pos.
     """
     per_degree = np.float32(1.0 / c.temperature)
     rounds = n_unl // max(n_pos, 1)

@@ -1,9 +1,8 @@
-"""Two threads that take a step together, and wait for each other by looking, which takes a tenth of a microsecond.
+"""Two threads that share a step and spin while they wait for each other, which takes a tenth of a microsecond.
 
-The threads of an operating system take 20 microseconds or more to be woken, as much as a whole step on a small
-batch. A thread that has waited for a while offers its core to others, in case its partner has none. On a busy
-machine, or with less processor time than cores (a container), that would be most of the time: then one thread goes on
-alone.
+Waking a thread takes the operating system 20 microseconds or more, as long as a whole step on a small batch. A thread
+that has waited for a while yields its core, in case its partner has none. On a busy machine, or with less processor
+time than cores (a container), it would yield most of the time: then one thread works alone.
 """
 
 from __future__ import annotations
@@ -32,26 +31,26 @@ _FIRST_PAUSE = 4
 _QUICK_S = 0.02
 _CAN_YIELD = os.name == "posix"
 N_USERS, N_ITEMS = 8, 16
-"""Places in `Team.board`, each in a cache line of its own; its first place counts arrivals."""
+"""Places in `TeamMember.board`, each in its own cache line; the first place counts arrivals."""
 BOARD_SIZE = 24
 
 
-class Team(NamedTuple):
-    """One of two threads: `number` 0 sees to the users' rows, 1 to the items'."""
+class TeamMember(NamedTuple):
+    """One of two threads: `number` 0 handles the users' rows, 1 the items'."""
 
     number: int
     board: I64
-    """(BOARD_SIZE,) what both see."""
+    """(BOARD_SIZE,) shared by both"""
 
 
-def two_teams() -> tuple[Team, Team]:
+def two_members() -> tuple[TeamMember, TeamMember]:
     board = np.zeros(BOARD_SIZE, np.int64)
-    return Team(0, board), Team(1, board)
+    return TeamMember(0, board), TeamMember(1, board)
 
 
 @intrinsic
 def _arrive(typingctx: Any, board: Any) -> Any:
-    """Add one to board[0], and return what was there."""
+    """Add one to board[0] and return its old value."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -71,7 +70,7 @@ def _arrivals(typingctx: Any, board: Any) -> Any:
 
 @intrinsic
 def _give_way(typingctx: Any) -> Any:
-    """Let another thread have the core, if one wants it."""
+    """Yield the core to another thread that is ready to run."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if _CAN_YIELD:
@@ -83,8 +82,8 @@ def _give_way(typingctx: Any) -> Any:
 
 
 @kernel(inner=True)
-def meet(board: I64) -> Scalar:
-    """Wait until the other thread is here, too; what it wrote before can be read then."""
+def wait_for_other(board: I64) -> Scalar:
+    """Wait until the other thread gets here too; what it wrote before can then be read."""
     goal = (_arrive(board) | 1) + 1
     looks = 0
     while _arrivals(board) < goal:
@@ -101,7 +100,7 @@ def cores() -> int:
 
 
 class Pace:
-    """Whether two threads pay. It is told what share of two cores they got, and tries again later and later."""
+    """Decides from the share of two cores that two threads got whether they pay off; retries less and less often."""
 
     def __init__(self) -> None:
         self._alone, self._pause = 0, _FIRST_PAUSE
@@ -114,7 +113,7 @@ class Pace:
         return True
 
     def note(self, share: float) -> None:
-        """What came of two threads."""
+        """Record the share of two cores that two threads got."""
         if share < _ENOUGH:
             self._alone, self._pause = self._pause, 2 * self._pause
         else:
@@ -122,9 +121,9 @@ class Pace:
 
 
 def run_both(first: Callable[[], None], second: Callable[[], None]) -> float:
-    """Two calls of kernels at once, to the end even if Ctrl-C comes in between: either would wait for the other.
+    """Call two kernels at once. Both finish even after Ctrl-C, since either would wait for the other.
 
-    Returns the share of two cores that they got, 1 if they were too quick to tell.
+    Returns the share of two cores that they got, 1 if they were too quick to measure.
     """
     errors: list[BaseException] = []
     began, used = time.perf_counter(), list[float]()

@@ -8,7 +8,7 @@ import numpy as np
 
 from purerec.data.interactions import Csr
 from purerec.engines.pure.spec import Batch, GameSettings
-from purerec.errors import DataError
+from purerec.engines.source import check_learnable
 from purerec.rng import key64
 from purerec.sampling.dynamic import chosen_places
 from purerec.sampling.unlabeled import UnlabeledSampler
@@ -25,12 +25,9 @@ class BatchMaker:
     """
 
     def __init__(self, positives: Csr, settings: GameSettings, seed: int, asked: I32 | None = None) -> None:
-        n_items, degree = positives.shape[1], positives.counts
+        check_learnable(positives)
+        n_items = positives.shape[1]
         self.sampler = UnlabeledSampler(positives.indptr, positives.indices, n_items, full_users="skip")
-        if not np.any((degree > 0) & (degree < n_items)):
-            raise DataError(
-                f"no user has touched some, but not all, of the {n_items} items; use data with both in it"
-            )
         self.settings, self.seed, self._asked = settings, seed, asked
         self.draws = 0
         """Unlabeled pairs drawn so far"""
@@ -114,5 +111,5 @@ class BatchMaker:
         """Eq. (noise_input), for the item and for the user generator; none for one that does not exist."""
         s = self.settings
         for side, dim in (("item", s.dim_i), ("user", s.dim)):
-            shape = (n if s.generators in (side, "both") else 0, dim)
+            shape = (n if side in s.generators_of else 0, dim)
             yield rng.standard_normal(shape, dtype=np.float32) * np.float32(s.noise)

@@ -251,8 +251,8 @@ def new_generators(settings: GameSettings) -> nn.ModuleDict:
     """`item_gen`, `user_gen`, both or none."""
     d_u, d_i, seen = settings.dim, settings.dim_i, int(settings.conditional)
     generators = nn.ModuleDict()
-    if settings.generators in ("item", "both"):
+    if "item" in settings.generators_of:
         generators["item_gen"] = Generator(d_i + d_u * seen, d_i, settings)
-    if settings.generators in ("user", "both"):
+    if "user" in settings.generators_of:
         generators["user_gen"] = Generator(d_u + d_i * seen, d_u, settings)
     return generators
