@@ -99,4 +99,4 @@ def test_ids_with_commas_and_lists_without_items(command: Command, tmp_path: Pat
     assert "nothing is left" not in command("recommend", "m", "--user", "ann", "--only", "milk", "--include-seen").err
     one_of_two = command("recommend", "m", "--user", "ann", "--user", "bob", "--only", "tea")
     assert "nothing is left to recommend to 'bob';" in one_of_two.err
-    refused(command("recommend", "m", "--history", "x" * 200_000), "cannot be told apart")
+    refused(command("recommend", "m", "--history", "x" * 200_000), "cannot parse these ids")

@@ -52,12 +52,12 @@ def test_parts_that_are_missing_twice_or_of_something_else(world):
     for wrong in (parts[:2], [*parts, parts[0]]):
         with pytest.raises(DataError, match="each must be in one part"):
             put_together(wrong, split.train.n_users)
-    with pytest.raises(DataError, match="part 1 is of another evaluation"):
+    with pytest.raises(DataError, match="part 1 belongs to a different evaluation"):
         put_together([parts[0], replace(parts[1], seed=9), parts[2]], split.train.n_users)
     with pytest.raises(ConfigError, match="no parts"):
         put_together([], 10)
     for wrong in ((3, 3), "valid", (1,), (0.0, 2), (True, 2), (-1, 2), (0, 0)):
-        with pytest.raises(ConfigError, match=r"part is \(n, of\) .*, not"):
+        with pytest.raises(ConfigError, match=r"part must be \(n, of\) .*, not"):
             pr.evaluate(models[0], split, part=wrong)
     with pytest.raises(ConfigError, match="lists of all users"):
         pr.evaluate(models[0], split, part=(0, 3), metrics="Coverage@10")

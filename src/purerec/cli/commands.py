@@ -44,8 +44,8 @@ NAMES_OF_0_1 = {
     "recommend": {"users-file": "users", "items": "only"},
     "tune": {"fresh": "fresh-folds"},
 }
-"""Renamed options: both names are accepted, and the new one is shown. `--items` meant ids here and a file elsewhere,
-`--fresh` folds here and a new run elsewhere."""
+"""Renamed options: both names are accepted, and the new one is shown. `--items` meant ids here but a file elsewhere,
+`--fresh` folds here but a new run elsewhere."""
 
 
 def _current_name(command: str) -> Callable[[str], str]:
@@ -78,7 +78,7 @@ def run() -> int:
         return 2
     except WorkerError as error:
         if is_worker():
-            raise  # who reports it, all workers know together
+            raise  # the workers decide together which of them reports it
         console.fail(error.at_command_line)
         return error.exit_code
     except PurerecError as error:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from purerec.experiments.results import Comparison
 
 QUICK = ("itemknn", "ials", "gmf", "ease", "pure")
-"""Of different kinds, and fitted in seconds on data of medium size"""
+"""Models of different kinds, fitted in seconds on medium-sized data"""
 
 
 def compare(
@@ -160,7 +160,7 @@ def compare(
 
 
 def _show(found: Comparison, parts: Split, others: dict[str, dict[str, float]]) -> None:
-    """Print the tables; `others` is what others have published for the same split."""
+    """Print the tables; `others` are values published by others for the same split."""
     from purerec.experiments.advice import costs_and_tests
 
     many = f"mean of {found.seeds} seeds ± deviation" if found.seeds > 1 else "one seed"

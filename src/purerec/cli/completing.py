@@ -1,4 +1,4 @@
-"""What the shell offers when Tab is pressed: names of models, and of their settings."""
+"""Shell completion: names of models and of their settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def complete_model(incomplete: str) -> list[str]:
 
     try:
         others = other_names()
-    except PurerecError:  # completion is no place for errors
+    except PurerecError:  # do not report errors during completion
         others = []
     return [name for name in (*REGISTRY, *others) if name.startswith(incomplete)]
 
@@ -43,7 +43,7 @@ def complete_setting(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _values(kind: object) -> list[str]:
-    """The values of a setting that has only a few."""
+    """The values of a setting, if there are only a few."""
     from typing import Literal, get_args, get_origin
 
     if kind is bool:

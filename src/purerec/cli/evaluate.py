@@ -135,7 +135,7 @@ def evaluate(
         f"fitted in {facts['fit_seconds']:.2f} s, evaluated in {facts['evaluate_seconds']:.2f} s"
     )
     rows: list[list[Any]] = [[chosen.name, *facts["metrics"].values()]]
-    # Only Table 2 was made with a sound evaluator; its numbers are shown next to exact ones of the same split.
+    # Only Table 2 was made with a sound evaluator; its numbers are shown next to exact ones on the same split.
     printed = paper_row(log.name, chosen.name)
     if printed is not None and log.name == "ml-100k" and kind == "exact" and parts.label == "u1":
         rows.append(["paper", *(printed.get(name) for name in facts["metrics"])])

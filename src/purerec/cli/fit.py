@@ -168,7 +168,7 @@ def fit(
         f"{counted(facts.items, 'item')} in {facts.fit_seconds:.2f} s, saved in {folder}"
     )
     note_compiling(watch)
-    history: History | None = getattr(recommender, "history", None)  # of models that are fitted in epochs
+    history: History | None = getattr(recommender, "history", None)  # for models fitted in epochs
     if history is not None and history.stopped.startswith(TIME_LIMIT):
         console.note(f"stopped by the {history.stopped}, after {counted(len(history.records), 'epoch')}")
     if judged is not None and parts is not None:
@@ -184,7 +184,7 @@ def fit(
 
 
 def _started(workers: int | None, on: str | None, out: Path) -> int:
-    """Have other processes run this command; returns the exit code."""
+    """Have other processes run this command; return the exit code."""
     if on is None:
         assert workers is not None
         return start_workers(workers)
@@ -201,14 +201,14 @@ def check_shared(model: str) -> None:
 
 
 def _about_items(table: ItemTable) -> str:
-    """What was found about the items."""
+    """A line about the item table."""
     columns = ", ".join(f"{name} ({column.kind})" for name, column in table.columns.items())
     new = f"; {table.n_cold:,} not in training, see --cold-items" if table.n_cold else ""
     return f"items: {columns or 'no columns but the title'}{new}"
 
 
 def _check_metrics(metrics: str | None, metric: str | None, *, split: str | None, early_stopping: bool) -> None:
-    """Refuse options that would have no effect."""
+    """Raise an error for options that would have no effect."""
     if metrics is not None and split is None:
         raise ConfigError("--metrics needs a test part; add --split, such as --split ratio")
     if metric is not None and not early_stopping:

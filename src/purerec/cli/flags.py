@@ -1,4 +1,4 @@
-"""Help that shows no type beside a flag: `--quiet`, not `--quiet <bool>`, as if a value had to follow."""
+"""Help without a type beside flags: `--quiet`, not `--quiet <bool>`, which looks as if a value had to follow."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ class PlainCommand(_PlainFlags, TyperCommand):
 
 
 class PlainGroup(_PlainFlags, TyperGroup):
-    """A command with commands of its own."""
+    """A command with subcommands."""

@@ -79,7 +79,7 @@ class Common:
 
 @dataclass(frozen=True)
 class FileColumns:
-    """Which column of a file is which."""
+    """The columns of a file."""
 
     user: Annotated[str | None, _option("--user", "Column of the user.", "Reading")] = None
     item: Annotated[str | None, _option("--item", "Column of the item.", "Reading")] = None
@@ -143,7 +143,7 @@ class Reading(FileColumns):
         return parts
 
     def _tell_columns(self, source: str | Path) -> None:
-        """What was taken for what; without being asked to, where no heading says so."""
+        """Report how columns were assigned; without a header, even without --verbose."""
         from purerec.data.readers import layout_of
 
         options = {name: value for name, value in self._options.items() if name != "positive_rating"}
@@ -171,7 +171,7 @@ class Reading(FileColumns):
 
 @dataclass(frozen=True)
 class ReadingWithTitles(Reading):
-    """How to read a file, and what is known about its items."""
+    """How to read a file, and information about its items."""
 
     titles: Annotated[Path | None, _option("--titles", "File with item ids and titles.", "Reading")] = None
     items: Annotated[
@@ -206,7 +206,7 @@ class ReadingWithTitles(Reading):
         return found
 
     def load_together(self, source: str) -> Interactions | None:
-        """A data set in parts, of which each worker reads its own; None if it has to be read whole."""
+        """A data set in parts, where each worker reads its own; None if it must be read whole."""
         columns = (self.user, self.item, self.rating, self.timestamp, self.titles)
         if any(value is not None for value in columns):
             return None
@@ -264,7 +264,7 @@ class Parts:
     def load(
         self, data: str | None, how: str, reading: Reading, *, explain_positives: bool = True
     ) -> tuple[Interactions, Split]:
-        """The data and its parts; if the parts are given, the data is what a model is fitted on."""
+        """The data and its parts; if parts are given, the data is what a model is fitted on."""
         self.check(data, how)
         explain = {"explain_positives": explain_positives}
         if data is not None:
@@ -278,7 +278,7 @@ class Parts:
         return log, parts.warm() if self.warm else parts
 
     def check(self, data: str | None, how: str) -> None:
-        """Refuse contradictory options before anything is read."""
+        """Raise an error for contradictory options before anything is read."""
         if self.train is None:
             if data is None:
                 raise ConfigError("give DATA (a name or a path), or its parts with --train FILE --test FILE")

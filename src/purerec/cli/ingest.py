@@ -62,7 +62,7 @@ def ingest(
 
 @contextmanager
 def _bar() -> Iterator[IngestProgress | None]:
-    """A progress line on a terminal; nothing elsewhere."""
+    """Show a progress line on a terminal; nothing elsewhere."""
     if not console.err.is_terminal:
         yield None
         return

@@ -29,9 +29,9 @@ SplitOpt = Annotated[
     typer.Option("--split", help="auto, u1 to u5, given, ratio, leave_n_out or temporal.", rich_help_panel="Split"),
 ]
 _WORTH_TELLING_S = 2
-"""Compiling that takes longer is mentioned"""
+"""Compile times above this are mentioned"""
 FEW_USERS = 100
-"""A result based on fewer comes with a warning"""
+"""A result based on fewer users comes with a warning"""
 _MODEL_HELP = "A name from `purerec models`, or your own as module:Class."
 ModelArg = Annotated[str, typer.Option("--model", help=_MODEL_HELP, autocompletion=complete_model)]
 ModelOpt = Annotated[str | None, typer.Option("--model", help=_MODEL_HELP, autocompletion=complete_model)]
@@ -84,7 +84,7 @@ def models_of(text: str) -> list[str]:
 
 
 def settings_of(assignments: list[str] | None, file: Path | None = None, model: str | None = None) -> dict[str, Any]:
-    """The settings from --set, on top of those in a settings file."""
+    """The settings from --set, which override those in a settings file."""
     settings: dict[str, Any] = {}
     if file is not None and model is not None:
         from purerec.tuning.settings_file import settings_from
@@ -106,7 +106,7 @@ def settings_of_each(names: list[str], assignments: list[str] | None) -> dict[st
 
 
 def settings_words(assignments: list[str] | None, file: Path | None) -> list[str]:
-    """--set and --settings as they were given, for a command to type next."""
+    """--set and --settings as given, for the next command to type."""
     return [word for text in assignments or [] for word in ("--set", text)] + (
         [] if file is None else ["--settings", str(file)]
     )
@@ -132,7 +132,7 @@ def epoch_lines() -> tuple[Callback, ...]:
 
 
 def note_compiling(watch: Stopwatch) -> None:
-    """Mention long compiling: the seconds that commands show leave it out."""
+    """Mention long compile times: the seconds that commands show exclude them."""
     from purerec.output import console
 
     if watch.compiling > _WORTH_TELLING_S:
@@ -140,7 +140,7 @@ def note_compiling(watch: Stopwatch) -> None:
 
 
 def imports_of(model: Recommender) -> list[str]:
-    """The option that commands on this model's folder need if it is not one of purerec's own."""
+    """The option that commands on this model's folder need if the model is a custom one."""
     from purerec.models.contract.model_folder import class_path
 
     path = class_path(type(model))
@@ -160,7 +160,7 @@ IMPORTED: ContextVar[list[str]] = ContextVar("IMPORTED")
 
 
 def command(name: str, *words: object) -> str:
-    """A command to type next, quoted for the shell; one that reads data needs the same imports as this one."""
+    """The next command to type, quoted for the shell; one that reads data needs the same imports as this one."""
     typed = ["purerec", name, *map(str, words)]
     again = [] if name in ("recommend", "serve") else IMPORTED.get([])
     return shlex.join(typed + [word for module in again for word in ("--import", module)])

@@ -1,4 +1,4 @@
-"""What commands read and write: no output overwrites an input."""
+"""Checks of the paths that commands read and write: no output overwrites an input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OTHERS = {"files": "FILES", "token_file": "--token-file", "report": "--report"}
 
 
 def check_paths(given: dict[str, Any]) -> None:
-    """No command may overwrite what it reads, or write two things to one place; and no path is empty."""
+    """Raise an error if a command would overwrite its input or another output, or if a path is empty."""
     _refuse_empty(given)
     outputs = {label: given.get(name) for name, label in _OUTPUTS.items() if given.get(name) != "-"}
     if any(path is not None for path in outputs.values()):
@@ -49,7 +49,7 @@ def check_paths(given: dict[str, Any]) -> None:
 
 
 def _refuse_empty(given: dict[str, Any]) -> None:
-    """An empty argument, as left by an unset shell variable, would be taken for the current folder."""
+    """An empty argument, for example from an unset shell variable, would be taken for the current folder."""
     if not any(word == "" or (word.startswith("--") and word.endswith("=")) for word in sys.argv):
         return
     for name, label in (_INPUTS | _OUTPUTS | _OTHERS).items():

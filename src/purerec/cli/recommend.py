@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 _REASONS = 2
-"""The most own items that a reason names."""
+"""Maximum number of own items named in a reason."""
 _NAMED = 3
-"""Users without a list that are named"""
+"""Maximum number of users without a list that are named"""
 _SHOWN = 8
 """Minimum number of parts in a long run; the progress bar moves after each."""
 
@@ -51,7 +51,7 @@ class Shaping:
     ] = 0
 
     def options(self) -> dict[str, Any]:
-        """As arguments of `Recommender.recommend`."""
+        """Arguments for `Recommender.recommend`."""
         return {
             "where": self.where or [],
             "at_most": dict(_cap(text) for text in self.at_most or []),
@@ -126,7 +126,7 @@ def recommend(
     if out is not None and on is None:
         check_target(out)
     named = _lines(users) if users is not None else user
-    chosen = None if named is None else list(dict.fromkeys(named))  # a list for each, however often they are named
+    chosen = None if named is None else list(dict.fromkeys(named))  # one list for each, however often they are named
     options: dict[str, Any] = {
         "exclude_seen": not include_seen,
         "items": _ids(only),
@@ -167,7 +167,7 @@ def recommend(
 
 
 def _note_empty(found: pl.DataFrame, users: list[str] | None, *, include_seen: bool, conditions: bool) -> None:
-    """Say that there is nothing to list, which a table without rows does not."""
+    """Print a note if there is nothing to list, since a table without rows does not say so."""
     listed = set(map(str, found["user"])) if users is not None else set()
     without = [user for user in dict.fromkeys(users or []) if user not in listed]
     if not without and (users is not None or found.height):
@@ -180,7 +180,7 @@ def _note_empty(found: pl.DataFrame, users: list[str] | None, *, include_seen: b
 
 
 def _with_cold_reasons(found: pl.DataFrame) -> pl.DataFrame:
-    """Says why an item without a score is there, even where no reasons were asked for."""
+    """Add the reason for items without a score, even if no reasons were requested."""
     import polars as pl
 
     from purerec.models.contract.listing import NEW
@@ -215,13 +215,13 @@ def _block(n_users: int, k: int) -> int:
 
 
 def _ids(text: str | None) -> list[str] | None:
-    """Ids between commas; one that has commas itself is put in double quotes, as in a CSV file."""
+    """Ids separated by commas; an id that contains commas goes into double quotes, as in a CSV file."""
     if text is None:
         return None
     try:
         rows = list(csv.reader(text.splitlines(), skipinitialspace=True))
     except csv.Error as error:
-        raise ConfigError(f"these ids cannot be told apart ({error}); put commas between them") from None
+        raise ConfigError(f"cannot parse these ids ({error}); separate them with commas") from None
     return _without_blanks(part for row in rows for part in row)
 
 

@@ -53,7 +53,7 @@ def reproduce(
             console.write_json(found, str(target))
             console.note(f"{name}: written to {target}")
     if report is not None:
-        # Of a group, everything that the folder has results for: a quick run skips experiments on larger data.
+        # For a group, report everything with results in the folder: a quick run skips experiments on larger data.
         _write_report(report, out, specs if group is None else None)
         console.note(f"report: written to {report}")
 
@@ -70,7 +70,7 @@ def _check_report(path: Path) -> None:
 
 
 def _write_report(path: Path, folder: Path, names: Collection[str] | None) -> None:
-    """Write the page of these experiments, or of all that a folder has results for."""
+    """Write the page of these experiments, or of all with results in a folder."""
     from purerec import storage
     from purerec.experiments.provenance import in_words
     from purerec.output.study.report import study_report

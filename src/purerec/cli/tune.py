@@ -103,7 +103,7 @@ def tune(
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
     task = Task(parts.full_train, parts.made, metric, kind, n_candidates, folds, fresh_folds, seed)
-    claims = ExitStack()  # for all models: nobody else may claim the file between two of them
+    claims = ExitStack()  # for all models: no other process may claim the file between two of them
     path = _study_file(study, claims, resume=resume, fingerprint=task.train.fingerprint)
     facts = {
         "data": log.name,
@@ -163,7 +163,7 @@ def tune(
 
 
 def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerprint: str) -> Path:
-    """The file given, or one in the cache that no other search is using."""
+    """The given file, or one in the cache that no other search is using."""
     from purerec.data.catalog import cache_folder
     from purerec.tuning.study import claimed, in_use
 
@@ -183,7 +183,7 @@ def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerpr
 
 
 def _command() -> str:
-    """The command as typed, without files that are of no use to others."""
+    """The command as typed, without files that are useless to others."""
     kept: list[str] = []
     skip = False
     for word in sys.argv[1:]:

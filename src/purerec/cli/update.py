@@ -91,7 +91,7 @@ def update(
 
 
 def _save_unchanged(model: Recommender, folder: Path, out: Path) -> Path:
-    """Save a model with the parameters that it had, and with what is known about its fit: metrics, curves, report."""
+    """Save a model with its old parameters, and what is known about its fit: metrics, curves, report."""
     from purerec.output.report import fit_report
     from purerec.storage import read_manifest
 
@@ -102,7 +102,7 @@ def _save_unchanged(model: Recommender, folder: Path, out: Path) -> Path:
 
 
 def _with_ids_of(model: Recommender, new: Interactions) -> Interactions:
-    """Ids that are all digits in a small file may be text in the model; they are then converted to text."""
+    """Convert ids to text if the model's are: in a small file, all of them may be digits."""
     import polars as pl
 
     from purerec.data.vocabulary import Vocabulary

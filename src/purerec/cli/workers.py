@@ -1,7 +1,7 @@
 """Commands whose fits are shared by several processes.
 
-`--workers 4` starts them on this machine; `torchrun -m purerec ...`, Ray and Spark start them on many. Each of them
-runs the same command: the first does what a single process would do, and the others help it.
+`--workers 4` starts them on this machine; `torchrun -m purerec ...`, Ray and Spark start them on several. All run the
+same command: the first does what a single process would do, and the others help it.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     from purerec.models.contract.fitted_on import FittedOn
 
 _EXIT_CODE = "PUREREC_EXIT_CODE"
-"""The file in which the first worker leaves its exit code: an error in the input is no reason to restart"""
+"""The file where the first worker leaves its exit code: an error in the input must not cause a restart"""
 RESTARTS = 3
 _MOST = 1024
 _SMALLEST_MB = 150.0
-"""What a worker takes before it has read any data, most of it for torch"""
+"""Memory of a worker before it has read any data, most of it for torch"""
 _LOOK_S = 1.0
-"""How often a worker looks whether the process that started it is still there"""
+"""How often a worker checks that the process that started it is still alive"""
 ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 """One core for each process"""
 
 
 def is_worker() -> bool:
-    """Whether this process was started as one of several."""
+    """Return whether this process was started as one of several."""
     return "TORCHELASTIC_RUN_ID" in os.environ and "RANK" in os.environ
 
 
 def was_restarted() -> bool:
-    """Whether a worker died and all of them were restarted."""
+    """Return whether a worker died and all of them were restarted."""
     return is_worker() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
 
 
 def as_worker(run: Callable[[], int]) -> int:
-    """Run a command: alone, as the first of several processes, or to help the first."""
+    """Run a command: alone, as the first of several processes, or as a helper of the first."""
     if not is_worker():
         return run()
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
@@ -78,7 +78,7 @@ def as_worker(run: Callable[[], int]) -> int:
         if line is not None:
             console.fail(line)
         code = WorkerError.exit_code
-    except PurerecError as error:  # of this process only, such as a missing package
+    except PurerecError as error:  # only in this process, such as a missing package
         console.fail(error.at_command_line)
         code = 2
     except MemoryError:
@@ -96,7 +96,7 @@ def as_worker(run: Callable[[], int]) -> int:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when the one that started it is gone: nobody would stop or restart it any more."""
+    """End this process when the one that started it is gone: nothing else would stop or restart it."""
     while os.getppid() == parent:
         time.sleep(_LOOK_S)
     os._exit(WorkerError.exit_code)
@@ -122,7 +122,7 @@ def _led(group: Group, run: Callable[[], int]) -> int:
 
 
 def _helped(group: Group) -> int:
-    from purerec.engines.distributed.helping import serve  # with libraries of which the versions are known now
+    from purerec.engines.distributed.helping import serve  # imports libraries whose versions have now been checked
 
     serve(group)
     group.close()  # otherwise its threads abort the process
@@ -130,7 +130,7 @@ def _helped(group: Group) -> int:
 
 
 def _failed(why: str, roll: Roll | None) -> int:
-    """One line that names this worker."""
+    """Report an error in one line that names this worker; return the exit code."""
     console.fail(f"worker {os.environ['RANK']} on {platform.node()}: {why}")
     if roll is not None:
         roll.tell()
@@ -138,7 +138,7 @@ def _failed(why: str, roll: Roll | None) -> int:
 
 
 def read_together(source: str, positive_rating: float | None) -> tuple[Interactions, ReadTogether] | None:
-    """A data set in parts that all workers have read, each its own; None if it is none, or nobody shares it."""
+    """A data set in parts, of which each worker has read its own; None if it cannot be shared."""
     from purerec.data.large.dataset import Dataset
     from purerec.data.large.places import Place
     from purerec.engines.distributed.group import current
@@ -158,7 +158,7 @@ def read_together(source: str, positive_rating: float | None) -> tuple[Interacti
 
 
 def with_rows(facts: FittedOn) -> FittedOn:
-    """What a model was fitted on: the rows that the workers have read, of which the first has the positives only."""
+    """What a model was fitted on: the rows that all workers have read, of which the first only has the positives."""
     from purerec.engines.distributed.group import current
 
     group = current()
@@ -168,7 +168,7 @@ def with_rows(facts: FittedOn) -> FittedOn:
 
 
 def start_workers(n: int) -> int:
-    """Run this command in this many processes on this machine; returns the exit code."""
+    """Run this command in this many processes on this machine; return the exit code."""
     if not 1 <= n <= _MOST:
         raise ConfigError(f"--workers must be from 1 to {_MOST}, not {n}")
     try:

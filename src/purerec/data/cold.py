@@ -12,7 +12,7 @@ from purerec.errors import counted
 
 @dataclass(frozen=True)
 class Cold:
-    """How much of a test part is about users and items without a positive in train or validation."""
+    """How much of a test part involves users and items without a positive in train or validation."""
 
     judged: int
     """Users with a test positive"""

@@ -1,4 +1,4 @@
-"""The text of a file as UTF-8: opened, decompressed, decoded, with lines that end in LF or CRLF.
+"""The text of a file as UTF-8: opened, decompressed and decoded, with lines that end in LF or CRLF.
 
 Errors about the file itself (its path, kind, compression or encoding) are raised here.
 """
@@ -25,7 +25,7 @@ _LONGEST_SAMPLE = 1 << 24
 _UNPACKED_AT_ONCE = 1 << 24
 _BLANK_LINES = re.compile(rb"(?:[ \t\r\x0b\x0c]|\xef\xbb\xbf)*\n")
 BLANK = " \t\r\n\x0b\x0c\ufeff"
-"""The characters of a line that looks blank: ASCII whitespace, and the byte order mark that some editors add"""
+"""Characters of lines that look blank: ASCII whitespace, and the byte order mark that some editors add"""
 _LONGEST_SHOWN = 400
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _KINDS = (
@@ -41,7 +41,7 @@ class Content:
     """The content of a text file."""
 
     raw: bytes | mmap.mmap
-    """UTF-8; memory-mapped where the file already is UTF-8 and need not be copied"""
+    """UTF-8; memory-mapped if the file already is UTF-8 and need not be copied"""
     first_line: int = 1
     """The number of its first line; more than 1 for a later part of a file"""
 
@@ -57,7 +57,7 @@ class Content:
         return len(self.raw) if end < 0 else end + 1
 
     def line_number(self, at: int) -> int:
-        """Number of the line that begins here, counted from 1."""
+        """Number of the line that starts here, counted from 1."""
         return bytes(self.raw[:at]).count(b"\n") + self.first_line
 
     def sample(self, where: str) -> str:
@@ -67,7 +67,7 @@ class Content:
         cut = self.raw[start : max(start + SAMPLE_BYTES, two_lines)]
         is_all = start + len(cut) == len(self.raw)
         try:
-            # A character cut in half at the end is left out.
+            # Leave out a character cut in half at the end.
             text = codecs.getincrementaldecoder("utf-8")().decode(cut, final=is_all)
         except UnicodeDecodeError as error:
             raise_not_utf8(cut, error, where, first_line=self.line_number(start))
@@ -84,7 +84,7 @@ def shown(path: str | os.PathLike[str]) -> str:
 
 
 def content_of(path: Path, encoding: str, *, beginning: bool = False) -> Content:
-    """The text of a regular file, decompressed if it is a gzip file; of that, perhaps only the beginning."""
+    """The text of a regular file, decompressed if it is a gzip file (with `beginning`, only the start of it)."""
     where = shown(path)
     codec = text_codec(encoding, where)
     check_file(path)
@@ -108,7 +108,7 @@ def content_of(path: Path, encoding: str, *, beginning: bool = False) -> Content
 
 
 def check_file(path: Path) -> None:
-    """Refuse what is not a regular file; reading a pipe, for one, could wait forever."""
+    """Raise an error unless this is a regular file; reading a pipe, for example, could wait forever."""
     where = shown(path)
     try:
         mode = path.stat().st_mode
@@ -168,7 +168,7 @@ def _unpacked(file: BinaryIO, where: str, *, beginning: bool) -> bytes:
 
 
 def _available_memory() -> int:
-    """In bytes; where the system does not say what is free (macOS), what the machine has."""
+    """Free memory in bytes; if the system does not report it (macOS), the machine's total memory."""
     if (free_mb := available_mb()) is not None:
         return int(free_mb * 2**20)
     try:

@@ -1,4 +1,4 @@
-"""What a named data set is: its files, how to verify them, and where to get them."""
+"""Descriptions of named data sets: their files, how to verify them, and where to get them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class File:
     sha256: str | None
     max_bytes: int
     counts: tuple[int, int, int] | None = None
-    """Rows, users, items: the check where no published checksum is known."""
+    """Rows, users, items: checked if no published checksum is known."""
     delimiter: str = "\t"
     encoding: str = "utf-8"
 
@@ -40,9 +40,9 @@ class FileLayout:
     """Any one of them is enough; the first column is the item, the second its title."""
     has_ratings: bool = True
     size: tuple[int, int, int] | None = None
-    """Users, items and interactions, as they are read"""
+    """Users, items and interactions after reading"""
     test: File | None = None
-    """A second file of interactions, where the publisher split them; its rows follow those of the first."""
+    """A second file of interactions, if the publisher split them; its rows follow those of the first."""
 
     @property
     def interactions(self) -> tuple[File, ...]:
@@ -117,9 +117,9 @@ class Entry:
     layouts: tuple[FileLayout, ...] = ()
     sources: tuple[Source, ...] = ()
     paper: Table1 = Table1()
-    """Empty for data that the paper does not have."""
+    """Empty for data that is not in the paper."""
     positive_rating: float | None = 4.0
-    """Rows with at least this rating are positives, where there are ratings."""
+    """Rows with at least this rating are positives, if there are ratings."""
     split_how: SplitHow = "leave_n_out"
     split_n: int | None = None
     size: tuple[int, int, int] | None = None
@@ -132,7 +132,7 @@ class Entry:
 
 
 def verify(path: Path, file: File, *, shown: str | None = None) -> None:
-    """Refuse a file that is too large or not the expected one. `shown` is its name in messages, if not the path."""
+    """Raise an error if a file is too large or not as expected. `shown`: its name in messages, if not the path."""
     shown = shown or str(path)
     try:
         size = path.stat().st_size

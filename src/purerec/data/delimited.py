@@ -16,7 +16,7 @@ from purerec.data.sniffing import Role, TextLayout, split_line, text_lines
 from purerec.errors import ReadError
 
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""What polars raises for files that it cannot read; for damaged ones it may panic, which is not even an Exception"""
+"""What polars raises for files it cannot read; for damaged ones, it may panic, which is not even an Exception"""
 _STAND_IN = "\x1f"
 """Replaces '::', since polars accepts only single-byte separators: the 'unit separator' of ASCII"""
 _ROW = "row"
@@ -28,13 +28,13 @@ class TextRows:
 
     table: pl.DataFrame
     rows: pl.Series
-    """(n,) the row of the body that each comes from, blank lines included"""
+    """(n,) the row of the body that each comes from, counting blank lines"""
     body: bytes
     first_line: int
     layout: TextLayout
 
     def line(self, at: int) -> int:
-        """The number of the line in the file, from 1, at which a row of the table begins."""
+        """The line of the file, from 1, at which a row of the table starts."""
         row = int(self.rows[at])
         if not _has_quotes(self.layout) or b'"' not in self.body:
             return self.first_line + row
@@ -56,7 +56,7 @@ def polars_csv(
     source: Path | bytes, layout: TextLayout, types: dict[Role, pl.DataType], *, skip_lines: int
 ) -> pl.DataFrame:
     """The columns that have a role, with these types; blank lines are rows of nulls."""
-    # With '::' every second column is the empty one between the colons.
+    # With '::', every second column is the empty one between the colons.
     step = 2 if layout.delimiter == "::" else 1
     schema: dict[str, pl.DataType] = {f"column_{n}": pl.String() for n in range(step * (len(layout.names) - 1) + 1)}
     for role, n in layout.roles.items():
@@ -96,7 +96,7 @@ def _has_quotes(layout: TextLayout) -> bool:
 
 
 def _looks_blank(cells: pl.Series) -> pl.Series:
-    """Nothing, or whitespace; but not '""', which is an empty value."""
+    """True for nothing or whitespace, but not for '""', which is an empty value."""
     return cells.is_null() | ((cells != "") & (cells.str.strip_chars(BLANK) == ""))
 
 

@@ -19,7 +19,7 @@ from purerec.data.datasets import Entry, File, Folder, Source, Unusable, Wheel, 
 
 _LOG = logging.getLogger("purerec")
 _TIMEOUT_S = 10.0
-"""For connecting, and between two chunks of a response."""
+"""Timeout for connecting, and between two chunks of a response."""
 _DOWNLOAD_LIMIT_S = 900.0
 _CHUNK = 1 << 16
 PART = ".part-"
@@ -150,7 +150,7 @@ def _read_wheel(source: Wheel) -> dict[str, bytes]:
 
 @contextlib.contextmanager
 def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """A zip file, refused if a member's path leads out of its folder."""
+    """Open a zip file; raise an error if a member's path leads out of its folder."""
     try:
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
@@ -159,7 +159,7 @@ def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
                     raise Unusable(f"is a zip with the path {name!r}, which leads out of its folder")
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        # What zipfile raises for damage, truncation, an unknown compression and a password, in this order.
+        # Raised by zipfile for damage, truncation, an unknown compression and a password, in this order.
         raise Unusable(f"is not a valid zip file ({error})") from None
 
 

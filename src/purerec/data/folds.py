@@ -1,7 +1,7 @@
-"""Validation folds: parts of a train part on which settings may be chosen, held out as the test part was.
+"""Validation folds: parts of a train part on which settings may be chosen, held out like the test part.
 
 A fold is a `Split` of the train part alone, so code that uses folds cannot see the test part. Folds hold out
-different rows as long as there are any: what was chosen on some can be checked on others.
+different rows as long as there are any: settings chosen on some folds can be checked on others.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from purerec.types import I64
 
 
 def folds(train: Interactions, made: Made, n: int, *, seed: int = 0) -> list[Split]:
-    """`n` folds of a train part, held out as the test part was (`made` is `Split.made`).
+    """`n` folds of a train part, held out like the test part (`made` is `Split.made`).
 
     ratio, official, given    a random share of the rows
     leave_n_out               n random rows of each user with more than n
     temporal                  the latest rows; then the latest of what is left; and so on, back in time
 
-    Rows that were held out least often come first.
+    Rows that have been held out least often are picked first.
     """
     method, parameters = made.method or "ratio", made.parameters
     log = train.deduplicate()
@@ -74,7 +74,7 @@ def _per_user(log: Interactions, rows: I64, draw: npt.NDArray[np.float64], times
 
 
 def _back_in_time(log: Interactions, parameters: SplitParameters, n: int) -> list[Split]:
-    """A time point `at` does not apply to the train part, so a fifth is held out instead, as in `split`."""
+    """The time `at` does not apply to the train part, so a fifth is held out instead, as in `split`."""
     how = parameters.model_dump(include={"n", "test"}, exclude_none=True)
     on: On = "positives" if parameters.on == "positives" else "all"
     found: list[Split] = []

@@ -1,8 +1,8 @@
 """A split whose parts are given: as files, tables or logs, each with its own ids.
 
-The parts get the users and items of all of them. Users and items that are only in the test part are kept: the model
-will meet such users and items in practice, and leaving them out would make every score look better. They are counted
-in `Split.cold`.
+All parts get the users and items of every part. Users and items that are only in the test part are kept: the model
+will encounter such users and items in practice, and leaving them out would make every score look better. They are
+counted in `Split.cold`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def split_of(train: Interactions, test: Interactions, valid: Interactions | None
 
 
 def with_parts(data: Interactions | Split, how: str | Split) -> tuple[Interactions, Split]:
-    """Data and its parts, given as both or as a split alone: then the data is what models are fitted on."""
+    """Data and its split, from both or from a split alone: the data is then what models are fitted on."""
     if isinstance(data, Split):
         if how != "auto":
             raise ConfigError("the data is a split already; leave out `split`")
@@ -82,7 +82,7 @@ def _is_path(source: Any) -> bool:
 def _read(source: Any, part: str, reading: dict[str, Any], train_is_lists: bool) -> Interactions:
     if not _is_path(source):
         return read(source, **{"name": part, **reading})
-    # Lists of equal length look like a table; if the train part consists of lists, so does this one.
+    # Lists of equal length look like a table; if the train part has lists, so does this one.
     lists = True if train_is_lists and is_list_file(source, equally_long=True, **reading) else None
     return read(source, **{"lists": lists, **reading})
 
@@ -133,7 +133,7 @@ def _first_shared(a: Csr, b: Csr) -> tuple[int, int]:
 
 
 def _check_ids_meet(known: Csr, test: Interactions, logs: dict[str, Interactions]) -> None:
-    """Refuse parts without a common user or item: they were made from different ids."""
+    """Raise an error if parts have no user or item in common: they were made from different ids."""
     for what, of_known, of_test in (
         ("user", known.counts > 0, test.pairs.counts > 0),
         ("item", known.item_counts > 0, test.pairs.item_counts > 0),

@@ -37,7 +37,7 @@ class Csr:
 
     @classmethod
     def of(cls, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike, shape: tuple[int, int]) -> Csr:
-        """From pairs in any order, repeated ones counted once. Two counting sorts: linear in the pairs."""
+        """Build from pairs in any order, counting repeated ones once. Two counting sorts: linear in the pairs."""
         user, item = np.asarray(user_idx), np.asarray(item_idx)
         matrix = sorted_matrix(user, item, np.ones(len(user), dtype=np.int8), shape)
         matrix.has_sorted_indices, matrix.has_canonical_format = True, False
@@ -81,7 +81,7 @@ class Csr:
         return len(self) + len(other) - len(self.union(other))
 
     def to_scipy(self) -> Any:
-        """As a scipy CSR array of ones (float32); a copy, since some libraries refuse arrays that are read-only."""
+        """A scipy CSR array of ones (float32); a copy, since some libraries do not accept read-only arrays."""
         from scipy.sparse import csr_array
 
         ones = np.ones(len(self), dtype=np.float32)
@@ -141,7 +141,7 @@ class Interactions:
         _check_threshold(self.positive_rating, "positive_rating")
         _freeze(self.user_idx, self.item_idx, self.rating, self.timestamp)
 
-    # ------------------------------------------------------------------ what is in it
+    # ------------------------------------------------------------------ content
     def __len__(self) -> int:
         return len(self.user_idx)
 
@@ -182,7 +182,7 @@ class Interactions:
         if self.positive_rating is None:
             return np.ones(len(self), dtype=np.bool_)
         assert self.rating is not None
-        # Compared in float32: a threshold of 4.1 must admit a rating that was written as 4.1.
+        # Compared in float32: a threshold of 4.1 must include a rating written as 4.1.
         return self.rating >= np.float32(self.positive_rating)
 
     @cached_property
@@ -210,7 +210,7 @@ class Interactions:
         return digest.hexdigest()
 
     def label(self, item_idx: int) -> str:
-        """Title of an item, or its id where there is none."""
+        """Title of an item, or its id if it has none."""
         item_idx = index_of(item_idx, self.n_items, "item")
         title = None if self.item_labels is None else self.item_labels[item_idx]
         return str(self.items[item_idx]) if title is None else str(title)
@@ -230,7 +230,7 @@ class Interactions:
         )
 
     def filter(self, *, min_rating: float) -> Interactions:
-        """Rows with at least this rating. The vocabularies stay; `compact` drops what is no longer used."""
+        """Rows with at least this rating. The vocabularies are kept; `compact` drops unused ids."""
         if self.rating is None:
             raise DataError(f"cannot filter by rating: '{self.name}' has no rating column")
         _check_threshold(min_rating, "min_rating")
@@ -245,7 +245,7 @@ class Interactions:
         return kept
 
     def with_positives(self, min_rating: float | None) -> Interactions:
-        """The same log with another threshold for positives."""
+        """The same log with a different threshold for positives."""
         data = replace(self, positive_rating=min_rating)
         if min_rating is not None and len(data) and not data.is_positive.any():
             assert data.rating is not None
@@ -256,7 +256,7 @@ class Interactions:
         return data
 
     def min_per_user(self, n: int) -> Interactions:
-        """The log without users with fewer than n interactions, and without items that only they touched."""
+        """The log without users who have fewer than n interactions, and without items that only they touched."""
         kept = self.subset(np.bincount(self.user_idx, minlength=self.n_users)[self.user_idx] >= n)
         if not len(kept):
             raise DataError(f"no user has {n} interactions or more; lower min_per_user")
@@ -308,7 +308,7 @@ class Interactions:
         )
 
     def with_labels(self, labels: dict[str, str]) -> Interactions:
-        """The same log with item titles, given by external id as text; items without one have none."""
+        """The same log with item titles, by external id as text; other items have no title."""
         table = pl.DataFrame(
             {"id": list(labels), "label": list(labels.values())}, schema={"id": pl.String, "label": pl.String}
         )
@@ -329,7 +329,7 @@ class Interactions:
         positive_rating: float | None = None,
         name: str = "data",
     ) -> Interactions:
-        """From columns of external ids, already checked (`purerec.data.readers` does that for files and tables)."""
+        """Build from columns of external ids, already checked (`purerec.data.readers` checks files and tables)."""
         users, user_idx = encode(as_series(user, "user"), "user")
         items, item_idx = encode(as_series(item, "item"), "item")
         for vocabulary, idx in ((users, user_idx), (items, item_idx)):

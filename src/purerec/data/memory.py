@@ -10,9 +10,9 @@ _STATUS, _REFERENCES = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Peak:
-    """The peak resident memory of this process from now on, where the system can reset it (Linux).
+    """The peak resident memory of this process from now on, if the system can reset it (Linux).
 
-    Elsewhere it is the peak since the process started, and `own` is False.
+    Otherwise it is the peak since the process started, and `own` is False.
     """
 
     def __init__(self) -> None:
@@ -36,17 +36,17 @@ def whole_peak_mb() -> float:
 
 
 def available_mb() -> float | None:
-    """The memory that this process can still take without displacing others, where the system reports it (Linux).
+    """The memory that this process can still use without displacing others, if the system reports it (Linux).
 
-    The minimum of the machine's free memory, what a container may still take, and what `ulimit -v` leaves; None
-    elsewhere.
+    The minimum of the machine's free memory and of what the container's limit and `ulimit -v` leave; None on other
+    systems.
     """
     found = [_table(_MEMINFO).get("MemAvailable"), _left_in_container(), _left_of_addresses()]
     return min((mb for mb in found if mb is not None), default=None)
 
 
 def _left_in_container() -> float | None:
-    """cgroup v2: its limit minus what is used, not counting the file cache, which can be reclaimed."""
+    """cgroup v2: the limit minus the memory used, not counting the file cache, which can be reclaimed."""
     try:
         limit = int((_CGROUP / "memory.max").read_text())
         used = int((_CGROUP / "memory.current").read_text())
@@ -79,7 +79,7 @@ def _status(name: str) -> float | None:
 
 
 def _table(path: Path) -> dict[str, float]:
-    """The sizes in a file of lines such as `VmRSS:  1024 kB`, in MB; empty where there is no such file."""
+    """The sizes in a file of lines such as `VmRSS:  1024 kB`, in MB; empty if there is no such file."""
     try:
         lines = path.read_text().splitlines()
     except OSError:

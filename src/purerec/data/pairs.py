@@ -13,17 +13,17 @@ from purerec.types import I32, Mask
 def sorted_matrix(
     user: npt.NDArray[Any], item: npt.NDArray[Any], values: npt.NDArray[Any], shape: tuple[int, int]
 ) -> Any:
-    """A scipy CSR matrix with sorted rows; repeated pairs are kept side by side, in their order."""
+    """A scipy CSR matrix with sorted rows; repeated pairs are kept side by side, in their original order."""
     from scipy.sparse import coo_array
 
-    # Sorting by item first and by user second, both stable and by counting, leaves every row sorted.
+    # Stable counting sorts, by item first and by user second, leave every row sorted.
     coo = coo_array((values, (item, user)), shape=shape[::-1])
-    coo.has_canonical_format = True  # nothing to sum up, which avoids a comparison sort
+    coo.has_canonical_format = True  # there are no duplicates to sum, so avoid a comparison sort
     return coo.tocsr().T.tocsr()
 
 
 def last_of_each_pair(user: I32, item: I32, shape: tuple[int, int], value: npt.NDArray[Any] | None) -> Mask:
-    """(n,) for every pair, the row with the highest value, and the last one among equal values."""
+    """(n,) True for the row of each pair with the highest value, or the last one among equal values."""
     matrix = sorted_matrix(user, item, np.arange(len(user), dtype=np.int32), shape)
     order, items = matrix.data, matrix.indices  # the rows by user, item and position
     same = np.zeros(len(order) + 1, dtype=np.bool_)  # does the row before, in this order, have the same pair?

@@ -1,4 +1,4 @@
-"""Which rows of a log a split holds out, and which of several rows of a pair count where time decides."""
+"""Which rows of a log a split holds out, and which of a pair's rows count in a temporal split."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from purerec.types import I64, Mask
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NEVER = np.iinfo(np.int64).max
 WITH_OWN_SPLIT = ("ml-100k", "ml-1m", "yelp", "gowalla")
-"""Data sets that have a split, and some of them metrics, of their own"""
+"""Data sets with their own split, and in some cases their own metrics"""
 PUBLISHED_PARTS = {"gowalla": (810_128, 217_242)}
 """Data sets published with a test part: rows of the train part, and of the test part that follows it"""
 
 
 def published_test_rows(data: Interactions) -> int:
-    """How many of the last rows form the published test part."""
+    """The number of last rows that form the published test part."""
     train, test = PUBLISHED_PARTS.get(data.name, (0, 0))
     return test if len(data) == train + test else 0
 
 
 class Picker:
-    """Picks the rows to hold out: for the test part, then from what is left, for the validation part."""
+    """Picks the rows to hold out: for the test part, then, from the rest, for the validation part."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Picker:
         if self.how in ("official", "given", "ratio"):
             share = self.test_share if self.test_share is not None else 0.2
             n = round(share * len(rows))
-            # The rows with the n smallest of as many random numbers: a tenth of the cost of shuffling them.
+            # The rows with the n smallest random numbers, one per row: a tenth of the cost of shuffling.
             held = rows[np.argpartition(rng.random(len(rows)), n - 1)[:n]] if n else rows[:0]
         elif self.how == "leave_n_out":
             held = self._per_user(rows, rng.permutation(len(rows)))
@@ -103,8 +103,8 @@ class Picker:
 class FirstSeen:
     """The first row of each pair, by time and then by row: in a temporal split, a pair belongs where this row is.
 
-    Counted at its last time, a pair that was known before the cut would be missing from train, and be in test as if
-    it were new.
+    With its last row, a pair that was known before the cut would be missing from train and be in test as if it were
+    new.
     """
 
     data: Interactions
@@ -129,10 +129,10 @@ class FirstSeen:
         return cls(data, rows, log)
 
     def as_known(self, parts: list[Mask], *, at: int | None, by_user: bool) -> Interactions:
-        """Each pair with its last row from before the next part begins: what came later was not known then.
+        """Each pair with its last row before the next part starts: later rows were not known then.
 
-        `parts` are masks of the pairs, in the order of time. The last one begins at `at`, if that is given.
-        `by_user`: each user's parts begin at times of their own.
+        `parts` are masks of the pairs, in order of time. The last one starts at `at`, if that is given.
+        `by_user`: each user's parts start at different times.
         """
         time, ends = self.data.timestamp, np.full(len(self.rows), _NEVER)
         assert time is not None
@@ -147,7 +147,7 @@ class FirstSeen:
         known = np.flatnonzero(time < ends[pair])
         by_time = known[np.argsort(time[known], kind="stable")]
         chosen = self.rows.copy()
-        chosen[pair[by_time]] = by_time  # of several rows, the last one stays
+        chosen[pair[by_time]] = by_time  # the last of several rows stays
         rating = self.data.rating
         return replace(self.log, rating=None if rating is None else rating[chosen], timestamp=time[chosen])
 

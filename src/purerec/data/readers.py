@@ -1,9 +1,9 @@
 """From files and tables to Interactions: CSV, TSV, `.dat`, `.inter`, `.rating`, adjacency lists, Parquet, gzip;
 pandas, polars, Arrow, scipy.
 
-The fast path passes the file to polars with the types suggested by its first lines. Whatever polars refuses, or would
-accept but change (an id such as 007), is read again as text, so that every value can be checked and the offending row
-named. Blank lines are skipped anywhere.
+The fast path passes the file to polars with the types suggested by its first lines. If polars fails, or would change
+a value (an id such as 007), the file is read again as text, so that every value can be checked and the offending row
+named. Blank lines are always skipped.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def read_labels(
 ) -> dict[str, str]:
     """Item titles from a file with an item and a title column, for `Interactions.with_labels`.
 
-    If an item has several titles, the first counts.
+    If an item has several titles, the first is used.
     """
     where, path = shown(path), Path(os.fsdecode(path))
     if _suffix(path) in PARQUET:
@@ -120,7 +120,7 @@ def read_labels(
 
 
 def layout_of(source: str | os.PathLike[str], *, encoding: str = "utf-8", **options: Any) -> TextLayout | None:
-    """How `read`, with these options, takes a table in text, from its beginning; None for anything else."""
+    """The layout that `read`, with these options, detects at the start of a text table; None for anything else."""
     path = Path(os.fsdecode(source))
     other = path.is_dir() or is_url(os.fsdecode(source)) or _suffix(path) in PARQUET or reader_of(_suffix(path))
     if other or is_list_file(source, encoding=encoding, **options):
@@ -133,7 +133,7 @@ def layout_of(source: str | os.PathLike[str], *, encoding: str = "utf-8", **opti
 def is_list_file(
     source: str | os.PathLike[str], *, encoding: str = "utf-8", equally_long: bool = False, **options: Any
 ) -> bool:
-    """Whether `read`, with these options, treats a file as one with a user and that user's items on each line.
+    """Return whether `read`, with these options, treats a file as one with a user and their items on each line.
 
     `equally_long`: even if all lines have the same number of fields, so that it could be a table.
     """
@@ -195,19 +195,19 @@ def read_rows(
         try:
             return checked(table, where=where, name=name)
         except DataError:
-            pass  # the second pass, as text, names the row or finds that the line only looks blank
+            pass  # the second pass, as text, names the row or finds that the line just looks blank
     rows = text_rows(content, start, layout, where)
     return checked(_with_integer_ids(rows.table), where=where, name=name, row_number=rows.line)
 
 
 def body(content: Content, layout: TextLayout) -> int:
-    """Where the first line below the header begins."""
+    """Where the first line below the header starts."""
     start = content.skip_blank_lines()
     return content.skip_blank_lines(content.after_line(start)) if layout.has_header else start
 
 
 def _read_typed(path: Path | None, content: Content, start: int, layout: TextLayout) -> pl.DataFrame | None:
-    """The rows with numeric types where the first lines suggest it; None if that fails or could change an id."""
+    """The rows, with numeric types if the first lines suggest them; None if that fails or could change an id."""
     types: dict[Role, pl.DataType] = {}
     for role, n in layout.roles.items():
         cells = [row[n] for row in layout.sample if n < len(row)]
@@ -242,7 +242,7 @@ def _read_typed(path: Path | None, content: Content, start: int, layout: TextLay
 
 
 def _without_blank_rows(table: pl.DataFrame, content: Content, layout: TextLayout) -> pl.DataFrame | None:
-    """Blank lines arrive as rows of nulls; None where such a row may be something else."""
+    """Remove blank lines, which are rows of nulls; None if such a row may be something else."""
     if not any(table[role].null_count() for role in ("user", "item")):
         return table
     if len(layout.roles) < len(layout.names) or content.raw.find(b'"') >= 0:
@@ -251,7 +251,7 @@ def _without_blank_rows(table: pl.DataFrame, content: Content, layout: TextLayou
 
 
 def _may_have_unusual_integers(raw: bytes | mmap.mmap, start: int) -> bool:
-    """Whether some number is spelled 007, +7 or ' 7', so that parsing it as an integer would change it."""
+    """Return whether a number is written as 007, +7 or ' 7', so that parsing it as an integer would change it."""
     view = np.frombuffer(raw, dtype=np.uint8)[start:]
     chunk = 1 << 17  # stays in the cache during all passes over it
     for start in range(0, len(view), chunk):
@@ -270,7 +270,7 @@ def _may_have_unusual_integers(raw: bytes | mmap.mmap, start: int) -> bool:
 
 
 def _has_other_colons(raw: bytes | mmap.mmap, start: int) -> bool:
-    """Whether some colon is not part of '::'; polars, which splits at single bytes, would split there, too."""
+    """Return whether a colon is not part of '::'; polars, which splits at single bytes, would also split there."""
     view = np.frombuffer(raw, dtype=np.uint8)[start:]
     chunk = 1 << 17
     for at in range(0, len(view), chunk):
@@ -281,7 +281,7 @@ def _has_other_colons(raw: bytes | mmap.mmap, start: int) -> bool:
 
 
 def _with_integer_ids(text: pl.DataFrame) -> pl.DataFrame:
-    """Ids as integers, if all of them are spelled as integers."""
+    """Ids as integers, if all of them are written as integers."""
     for role in ("user", "item"):
         if text[role].dtype != pl.String:
             continue

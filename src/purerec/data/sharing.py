@@ -65,7 +65,7 @@ def _union(vocabularies: Sequence[Vocabulary], what: Literal["user", "item"]) ->
 
 
 def _labels(logs: Sequence[Interactions], items: Vocabulary) -> pl.Series | None:
-    """Titles by item; where logs differ, the first title counts."""
+    """Titles by item; if logs differ, the first title is used."""
     titled = [log for log in logs if log.item_labels is not None]
     if not titled:
         return None

@@ -35,7 +35,7 @@ _NAMES: dict[Role, str] = {
     "label": "title itemtitle movietitle itemname productname moviename label itemlabel",
 }
 KNOWN_NAMES: dict[Role, tuple[str, ...]] = {role: tuple(names.split()) for role, names in _NAMES.items()}
-"""Recognised column names, the most specific first; compared without case, '_', '-' and spaces."""
+"""Recognised column names, the most specific first; case, '_', '-' and spaces are ignored."""
 
 _DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 _SUFFIX_DELIMITER = {".dat": "::", ".tsv": "\t", ".inter": "\t", ".rating": "\t"}
@@ -50,7 +50,7 @@ class TextLayout:
     delimiter: str
     has_header: bool
     names: tuple[str, ...]
-    """One per column of the file; 'column 1', ... where the file has no header"""
+    """One per column of the file; 'column 1', ... if the file has no header"""
     roles: dict[Role, int]
     """The column position of each role that was found"""
     sample: tuple[tuple[str, ...], ...]
@@ -101,7 +101,7 @@ def text_lines(text: str, *, most: int = -1) -> list[str]:
 
 
 def _is_json(line: str) -> bool:
-    """Whether a file that begins like this has objects in it."""
+    """Return whether a file that starts with this line is JSON."""
     return re.match(r'(\[\s*)?\{\s*("|$)|\[\s*$', line.strip(BLANK)) is not None
 
 
@@ -130,8 +130,8 @@ def _find_delimiter(lines: Sequence[str], suffix: str) -> str:
         counts = {len(split_line(line, delimiter)) for line in head}
         if len(counts) == 1 and counts != {1}:
             return delimiter
-    # No delimiter splits all lines alike: some row is broken. Use the one of the first line, so that the reader can
-    # name the broken row.
+    # No delimiter splits all lines alike: some row is broken. Use the first line's, so that the reader can name the
+    # broken row.
     return next((d for d in _DELIMITERS[:-1] if d in lines[0]), ",")
 
 
@@ -148,7 +148,7 @@ def _has_header(rows: Sequence[Sequence[str]], columns: dict[Role, str | int | N
     if any(cell in telling for cell in first) or sum(cell in known for cell in first) * 2 > len(first):
         return True
     body = rows[1:20]
-    # Words above codes only, such as who,what above u17,sku-3, are headings.
+    # Words above nothing but codes, such as who,what above u17,sku-3, are headings.
     if len(body) >= 5 and not _has_digit(rows[:1]) and all(_has_digit([[cell]]) for row in body for cell in row):
         return True
     # A text cell above a column of numbers is a heading.
@@ -173,7 +173,7 @@ def find_roles(
 ) -> dict[Role, int]:
     """Which column is which: as specified, else by name, else (without a header) by position.
 
-    An empty name leaves out what is not required.
+    An empty name leaves out a column that is not required.
     """
     roles: dict[Role, int] = {}
     unused = {role for role, asked in columns.items() if asked == "" and role not in required}

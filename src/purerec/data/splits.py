@@ -40,7 +40,7 @@ class Split:
     whole: InitVar[Csr | None] = None
     """The pairs of the log that the parts cover, if already known"""
     is_warm: bool = False
-    """Whether users without a train positive were left out of the test part"""
+    """True if users without a train positive were left out of the test part"""
 
     def __post_init__(self, whole: Csr | None) -> None:
         parts = [part for part in (self.train, self.valid, self.test) if part is not None]
@@ -53,7 +53,7 @@ class Split:
                 np.concatenate([part.item_idx for part in parts]),
                 self.train.shape,
             )
-        # Parts that cover a log and together have as many distinct pairs as it has share none.
+        # Parts that cover a log share no pairs if together they have as many distinct pairs as the log.
         shared = sum(len(part.pairs) for part in parts) - len(whole)
         if shared:
             raise SplitError(
@@ -70,7 +70,7 @@ class Split:
 
     @property
     def label(self) -> str:
-        """A short name that tells splits apart: 'u1', 'ratio test=0.2 seed=0'."""
+        """A short name that identifies the split: 'u1', 'ratio test=0.2 seed=0'."""
         return self._method_label + (" warm" if self.is_warm else "")
 
     @property
@@ -113,11 +113,11 @@ class Split:
 
     @cached_property
     def cold(self) -> Cold:
-        """What is in the test part that no model can have learned about."""
+        """The users and items of the test part that no model can have learned about."""
         return Cold.of(self.full_train.positives, self.test.positives)
 
     def warm(self) -> Split:
-        """The same split, its test part without users who have no positive in train or validation."""
+        """The same split, without users in the test part who have no positive in train or validation."""
         known = self.full_train.positives.counts > 0
         rows = known[self.test.user_idx]
         if not (rows & self.test.is_positive).any():
@@ -125,7 +125,7 @@ class Split:
         return replace(self, test=self.test.subset(rows), is_warm=True)
 
     def with_positives(self, min_rating: float | None) -> Split:
-        """The same split with another threshold for positives."""
+        """The same split with a different threshold for positives."""
         valid = None if self.valid is None else self.valid.with_positives(min_rating)
         train, test = (part.with_positives(min_rating) for part in (self.train, self.test))
         return replace(self, train=train, valid=valid, test=test)
@@ -167,7 +167,7 @@ def split(
     if how not in get_args(Method):
         raise SplitError(f"there is no split {how!r}; choose auto, {', '.join(get_args(Method))}, or u1 to u5")
     _check_parameters(how, fold=fold, test=test, n=n, at=at, on=on)
-    # A pair counts once. If time decides, it counts from when it was first seen.
+    # A pair counts once. In a temporal split, it counts from when it was first seen.
     seen = FirstSeen.of(data) if how == "temporal" and data.timestamp is not None else None
     log = data.deduplicate() if seen is None else seen.log
     picker = Picker(log, how, fold=fold, test=test, n=n, at=at)
@@ -177,7 +177,7 @@ def split(
     valid_mask = np.zeros(len(log), dtype=np.bool_)
     if valid:
         valid_mask = picker.pick(eligible & rest, named_rng(seed, "split/valid"), of_train=True)
-        if how == "temporal" and np.array_equal(valid_mask, rest):  # all at one time, which cannot be divided
+        if how == "temporal" and np.array_equal(valid_mask, rest):  # all at the same time, which cannot be divided
             valid_mask[:] = False
     train_mask = rest & ~valid_mask
     for what, mask in (("train", train_mask), ("test", test_mask)):

@@ -1,5 +1,4 @@
-"""From a table of users, items, ratings and times to Interactions: values that cannot be used are errors, with their
-row."""
+"""From a table of users, items, ratings and times to Interactions; errors name the row of an invalid value."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ _LATEST_S = 4_102_444_800  # 1 January 2100
 _EARLIEST_S = 315_532_800  # 1 January 1980: no log in a finer unit than seconds is older
 _UNITS: tuple[tuple[TimeUnit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
 _LARGEST_EXACT = 2**53
-"""From here on, floats cannot represent all whole numbers."""
+"""Above this, floats cannot represent all integers."""
 
 _SLASHED = ("%d/%m/%Y", "%m/%d/%Y")
-"""What 03/04/2024 may be"""
+"""Possible formats of 03/04/2024"""
 
 Bad = npt.NDArray[np.bool_] | pl.Series
 
@@ -63,7 +62,7 @@ def checked(
     """The rows as Interactions; `row_number` gives the number of a row in errors, such as its line in a file."""
     if not len(table):
         raise DataError(f"{where}: there are no interactions in it; give a file with one interaction per row")
-    # pandas writes a missing number as one that is none.
+    # pandas represents a missing number as NaN.
     table = table.with_columns(pl.col([r for r in ("user", "item") if table[r].dtype.is_float()]).fill_nan(None))
     rows = _Rows(table, where, row_number)
     for role in [r for r in ROLES if r in table.columns and r != "label"]:
@@ -120,7 +119,7 @@ def _check_rating(rows: _Rows) -> F32:
     elif not column.dtype.is_numeric():
         rows.refuse_type("rating", "ratings are numbers: convert it")
     values = column.cast(pl.Float32).to_numpy()
-    # The sum is finite only if every value is, and costs a tenth of checking each one.
+    # The sum is finite only if every value is, and takes a tenth of the time of checking each one.
     if not np.isfinite(values.sum(dtype=np.float64)):
         bad = ~np.isfinite(values)
         rows.fail("rating", bad, "the rating {value}", "ratings must be finite, below 3e38: fix or remove it")
@@ -180,7 +179,7 @@ def _time_unit(rows: _Rows, values: I64) -> TimeUnit:
     unit, per_second = next((unit, n) for unit, n in _UNITS if high <= _LATEST_S * n)
     if unit != "s" and low < _EARLIEST_S * per_second:
         bad = values < _EARLIEST_S * per_second
-        if bad.mean() > 0.5:  # most are in a coarser unit, so the large ones are wrong
+        if bad.mean() > 0.5:  # most are in a coarser unit, so the others are wrong
             bad = values > _LATEST_S * per_second // 1000
         fact = "the timestamp {value}, far from the others"
         rows.fail("timestamp", bad, fact, "use one unit in all rows")
@@ -188,7 +187,7 @@ def _time_unit(rows: _Rows, values: I64) -> TimeUnit:
 
 
 def _dates_in_numbers(column: pl.Series) -> pl.Series:
-    """Dates, if all are written as 20240131: as seconds, they would all be of three weeks in 1970."""
+    """Dates, if all are written like 20240131; as seconds, they would all fall within three weeks in 1970."""
     if not column.is_between(19_700_101, 21_001_231).all():
         return column
     dates = column.cast(pl.String).str.to_date("%Y%m%d", strict=False)
@@ -228,7 +227,7 @@ def _parse_dates(rows: _Rows, text: pl.Series) -> pl.Series:
 
 
 def _parse_slashed(rows: _Rows, text: pl.Series) -> pl.Series:
-    """Dates such as 03/04/2024, with or without a time; a day above 12 somewhere tells which number is the day."""
+    """Dates such as 03/04/2024, with or without a time; any day above 12 shows which number is the day."""
     day_first, month_first = (_slashed(text, pattern) for pattern in _SLASHED)
     if not day_first.null_count() and not month_first.null_count() and (unsure := day_first != month_first).any():
         fact = "the timestamp {value!r}, of which either number may be the month, as in all other rows"

@@ -1,5 +1,5 @@
-"""External ids and their internal indices. Indices that come from outside are checked: whole numbers in range, never
-negative or rounded."""
+"""External ids and their internal indices. Indices from callers are checked: integers in range, never negative or
+rounded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from purerec.types import I32, I64
 Id = int | str
 
 _LUT_SPARSITY = 8
-"""Integer ids whose range is at most this many times the number of rows are indexed by a table, not a hash."""
+"""Integer ids whose range is at most this many times the number of rows are indexed with a table, not a hash."""
 
 
 class Vocabulary:
@@ -58,7 +58,7 @@ class Vocabulary:
             and bool((self.ids == other.ids).all())
         )
 
-    __hash__ = None  # type: ignore[assignment]  # Python's way to say "not hashable"
+    __hash__ = None  # type: ignore[assignment]  # makes it unhashable
 
     def __repr__(self) -> str:
         shown = ", ".join(repr(i) for i in self.ids.head(3).to_list())
@@ -80,7 +80,7 @@ class Vocabulary:
         if isinstance(external, bool) or not isinstance(external, str | int | np.integer):
             return None  # True and 1.0 would find 1
         if self._index is None:
-            # Built once, on first use; assignment is atomic, so at worst two threads build it twice.
+            # Built on first use; assignment is atomic, so at worst two threads both build it.
             self._index = dict(zip(self.ids.to_list(), range(len(self)), strict=True))
         found = self._index.get(external)
         if found is None:
@@ -89,7 +89,7 @@ class Vocabulary:
         return found
 
     def index(self, external: Id) -> int:
-        """Internal index of one external id; raises an error with a remedy if it is unknown."""
+        """Internal index of one external id; an unknown one raises an error with a remedy."""
         found = self.find(external)
         if found is None:
             fact = f"{self.what} {external!r} was not in training"
@@ -128,7 +128,7 @@ def _other_spelling(external: Id) -> Id | None:
 
 
 def as_series(ids: pl.Series | npt.NDArray[Any] | Sequence[Id], what: Literal["user", "item"]) -> pl.Series:
-    """Ids given in any of these forms, as a column."""
+    """Ids in any of these forms, as a column."""
     if isinstance(ids, pl.Series):
         return ids
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
@@ -182,7 +182,7 @@ def index_of(given: Any, n: int, what: str) -> int:
 
 
 def whole_numbers(given: Any, what: str) -> I64:
-    """(len(given),) whole numbers, for indices whose range is not known yet."""
+    """(len(given),) integers, for indices whose range is not yet known."""
     try:
         found = np.asarray(given)
     except ValueError:  # lists of different lengths

@@ -1,10 +1,10 @@
-"""SGD on triples (user, positive, negative), compiled: shuffling, drawing, choosing and stepping in one call.
+"""SGD on triples (user, positive, negative), compiled: shuffle, draw, choose and step in one call.
 
     min  sum over triples of  w * softplus(-x) + reg/2 (|e_u|^2 + |q_i|^2 + |q_j|^2) + bias_reg/2 (b_i^2 + b_j^2)
     x = e_u.(q_i - q_j) + b_i - b_j
 
-w is 1, except for the rule VIOLATING, where it grows with the estimated rank of the positive. A step is taken after
-each triple, at the parameters that the last one left. Used by BPR and LambdaFM, and to pre-train IRGAN and GraphGAN.
+w is 1, except for the rule VIOLATING, where it grows with the estimated rank of the positive. Parameters are updated
+after each triple. Used by BPR and LambdaFM, and to pre-train IRGAN and GraphGAN.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class FactorTables(NamedTuple):
 
 
 class PairwiseRules(NamedTuple):
-    """The settings, as kernels expect them."""
+    """The settings in the form that kernels take."""
 
     rule: int
-    """See `negatives`."""
+    """See `purerec.sampling.dynamic`."""
     by_weight: bool
-    """Candidates in proportion to the weights of the tables, instead of uniform."""
+    """Draw candidates in proportion to the tables' weights instead of uniformly."""
     candidates: int
     margin: float
     regularization: float
@@ -89,9 +89,9 @@ class PairwiseWork(NamedTuple):
     """(candidates,)"""
     places: F32
     cumulative: F64
-    """(candidates,) of RANKED"""
+    """(candidates,) for RANKED"""
     rank_weight: F32
-    """(candidates + 1,) of VIOLATING: the weight of a positive that was outscored at the T-th candidate."""
+    """(candidates + 1,) for VIOLATING: the weight of a positive first outscored at the T-th candidate."""
 
 
 @kernel(inner=True)
@@ -107,7 +107,7 @@ def score_pair(m: FactorTables, user: Scalar, item: Scalar) -> Scalar:
 def triple_step(
     m: FactorTables, user: Scalar, i: Scalar, j: Scalar, weight: Scalar, c: PairwiseRules, learning_rate: Scalar
 ) -> Scalar:
-    """One step on one triple; returns its weighted loss before the step."""
+    """Take a step on one triple; return its weighted loss before the step."""
     u, p, n = user * m.width, i * m.width, j * m.width
     acc = load(m.user, u) * (load(m.item, p) - load(m.item, n))
     for k in range(LANES, m.width, LANES):
@@ -130,13 +130,13 @@ def triple_step(
 
 @kernel(inner=True)
 def _lane(vector: Vector) -> Scalar:
-    """The value of a vector that is the same in all lanes; the sum of equal numbers is exact."""
+    """The value of a vector whose lanes are all equal; the sum of equal numbers is exact."""
     return total(vector) * np.float32(1.0 / LANES)
 
 
 @kernel(inner=True)
 def _choose(m: FactorTables, w: PairwiseWork, c: PairwiseRules, user: Scalar, first: Scalar, x: Scalar) -> Scalar:
-    """The negative among the candidates that `w.drawn` has from `first` on; -1 if there are none."""
+    """Choose the negative from the candidates in `w.drawn` from `first` on; -1 if there are none."""
     if c.rule == FIRST or w.drawn[first] < 0:
         return np.int64(w.drawn[first])
     for k in range(c.candidates):
@@ -169,7 +169,7 @@ def _find_violating(
     key: Scalar,
     counter: Scalar,
 ) -> tuple[Scalar, Scalar]:
-    """The first candidate that scores above the positive minus the margin, or -1, and how many were tried."""
+    """The first candidate that scores above the positive minus the margin, or -1, and the number tried."""
     bar = score_pair(m, user, i) - np.float32(c.margin)
     w.users[0] = np.int32(user)
     for trial in range(c.candidates):
@@ -223,7 +223,7 @@ class PairwiseSettings:
     rule: int = FIRST
     candidates: int = 1
     rho: float = 0.0
-    """Above 0: with FIRST, candidates by their rank in popularity; with RANKED, by their rank among candidates."""
+    """Above 0: with FIRST, draw candidates by popularity rank; with RANKED, by their rank among candidates."""
     margin: float = 1.0
     regularization: float = 0.01
     bias_regularization: float = 0.01
@@ -231,7 +231,7 @@ class PairwiseSettings:
 
 
 class PairwiseEngine:
-    """Factors and bias, trained one epoch at a time; every random draw depends on (seed, epoch) alone."""
+    """Factors and bias, trained one epoch at a time; random draws depend only on (seed, epoch)."""
 
     def __init__(self, positives: Csr, settings: PairwiseSettings, *, seed: int) -> None:
         n_users, n_items = positives.shape
@@ -258,7 +258,7 @@ class PairwiseEngine:
         )
         shares = rank_shares(k, settings.rho) if settings.rule == RANKED else np.ones(k) / k
         harmonic = np.cumsum(1.0 / np.arange(1, n_items + 1))
-        # A positive first outscored at candidate T has a rank of about (n_items - 1) / T.
+        # A positive first outscored at candidate T has rank about (n_items - 1) / T.
         rank = np.maximum(1, (n_items - 1) // np.arange(1, k + 1))
         self._work = PairwiseWork(
             np.empty(tables.indices.size, np.uint64),
@@ -279,11 +279,11 @@ class PairwiseEngine:
         self.restore(start)
 
     def epoch(self, number: int, learning_rate: float) -> float:
-        """Train epoch `number`; returns its mean loss."""
+        """Train epoch `number` and return its mean loss."""
         keys = np.array([key64(self.seed, f"pairwise {what} {number}") for what in ("order", "draw", "choice")])
         sums = np.zeros(2)
         pairwise_epoch(self.tables, self.factors, self._work, self._rules, learning_rate, keys, sums)
-        # Without a single triple that violates the margin there is nothing left to learn.
+        # If no triple violates the margin, there is nothing left to learn.
         return float(sums[0] / max(sums[1], 1.0))
 
     def norms(self) -> dict[str, float]:
@@ -299,7 +299,7 @@ class PairwiseEngine:
 
 
 def pack(user: F32, item: F32, bias: F32) -> FactorTables:
-    """Factors in the layout of the kernels, from tables without padding."""
+    """Convert tables without padding to the layout of the kernels."""
     width = -(-user.shape[1] // LANES) * LANES
 
     def padded(rows: F32) -> F32:

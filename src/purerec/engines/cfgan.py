@@ -51,9 +51,9 @@ class Vectors(NamedTuple):
     """None: all"""
     entries: Tensor
     begins: Tensor
-    """The entries that are 1, row by row, and where each row begins"""
+    """The entries that are 1, row by row, and where each row starts"""
     bought: Tensor
-    """(rows, columns) the same as 0 and 1"""
+    """(rows, columns) the same as zeros and ones"""
     pull: Tensor
     """(rows, columns) how much each unobserved entry is pulled to zero; 0: not drawn"""
     seen: Tensor
@@ -73,8 +73,8 @@ class CFGANEngine:
         def uniform(*shape: int, inputs: int) -> Tensor:
             return torch.empty(shape).uniform_(-(inputs**-0.5), inputs**-0.5, generator=draws)
 
-        # Starting with everything half bought is bad: the pull to zero then drags the positives along. Start at how
-        # often each column is filled.
+        # Do not start with everything half bought: the pull to zero would drag the positives along. Start at each
+        # column's share of filled entries.
         share = (np.bincount(matrix.indices, minlength=n) + 0.5) / (matrix.shape[0] + 1.0)
         generating = {
             "in_weight": uniform(n, s.hidden, inputs=n),
@@ -97,7 +97,7 @@ class CFGANEngine:
     # ------------------------------------------------------------------ training
 
     def epoch(self, rng: np.random.Generator, rate_factor: float = 1.0) -> tuple[float, float]:
-        """One epoch with these draws; returns the mean losses of the discriminator and of the generator."""
+        """Train one epoch with these draws; return the mean losses of the discriminator and of the generator."""
         s = self.settings
         draws = torch.Generator().manual_seed(int(rng.integers(2**63)))
         players = (
@@ -107,7 +107,7 @@ class CFGANEngine:
         means = []
         with one_thread():
             for player, objective, passes, rate in players:
-                # Without partial masking the discriminator sees what was bought, and no other columns.
+                # Without partial masking, the discriminator sees no columns but those bought.
                 needs_others = player is self.generator or s.partial_masking > 0
                 losses = []
                 for rows in (rows for _ in range(passes) for rows in self._batches(rng)):
@@ -136,7 +136,7 @@ class CFGANEngine:
         free = 1 - bought
 
         def drawn(share: float) -> tuple[Tensor, Tensor]:
-            """Which unobserved entries are chosen, each column counted as often as it stands for; and how many."""
+            """Draw unobserved entries, where a column counts as all that it stands for; and how often each counts."""
             wanted = share * stands_for
             chance = wanted.clamp(max=1)
             if share == 0:
@@ -170,7 +170,7 @@ class CFGANEngine:
         fooled = softplus(-self.judge(d, fake, vectors)).mean()
         return fooled + self.settings.zero_weight * (vectors.pull * made**2).sum(1).mean()
 
-    # ------------------------------------------------------------------ what was learned
+    # ------------------------------------------------------------------ results
 
     def network(self) -> dict[str, Array]:
         """Copies of the generator's weights, and its hidden layer for all rows, hidden (n_rows, hidden)."""

@@ -1,8 +1,8 @@
-"""Which columns of a wide matrix a step uses: those of its own rows, and a sample of the others.
+"""The columns of a wide matrix that a step uses: those of its own rows, and a sample of the others.
 
 A network with an output for each of n columns costs n per row, however short the row is. All columns that occur in a
-row of the step are kept; a few of the others stand for all of them, each for several. Sums over all columns are then
-unbiased, and the cost of a step does not grow with the width of the matrix.
+row of the step are kept; of the others, each sampled one stands for several. Sums over all columns are then unbiased,
+and the cost of a step does not grow with the width of the matrix.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Columns(NamedTuple):
     chosen: I64 | None
     """Their indices in ascending order; None: all columns"""
     stands_for: F32
-    """How many columns each stands for"""
+    """The number of columns that each stands for"""
     begins: I64
     places: I64
     """The entries of row r are at places[begins[r] : begins[r + 1]], as positions in `chosen`"""

@@ -1,14 +1,14 @@
 """GraphGAN's walks and steps, compiled.
 
 The BFS tree of a user in the graph of positives: the user, the user's items (depth 1), other users of these (depth
-2), their items that the user has not touched (depth 3), where it is cut. It is never built. A walk expands only
-the nodes that it comes to, each by at most `branching` random neighbours that lie one step further from the root, so
-its cost depends neither on the size of the graph nor on a node's degree. In a bipartite graph the distance from
-the root is known without a search: items at depth 1 are the user's, all others are deeper.
+2), and their items that the user has not touched (depth 3), where it is cut. It is never built. A walk expands only
+the nodes it visits, each to at most `branching` random neighbours one step further from the root, so its cost
+depends neither on the size of the graph nor on a node's degree. In a bipartite graph, the distance from the root is
+known without a search: items at depth 1 are the user's; all others are deeper.
 
     p(next | node) = softmax over the node's children and parent of g(next).g(node)      (graph softmax)
 
-A walk goes down from the root and ends at the item from which it turns back to the parent, or at depth 3.
+A walk goes down from the root and ends at the item where it turns back to the parent, or at depth 3.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from purerec.sampling.dynamic import unit
 from purerec.types import F32, F64, I32, I64
 
 STEPS = 3
-"""The most steps of a walk: to an item, to another user of it, to an item of theirs."""
+"""Maximum steps of a walk: to an item, to another user of it, to one of their items."""
 _ONE = np.float32(1.0)
 
 
@@ -42,22 +42,22 @@ class Graph(NamedTuple):
 
 
 class Walks(NamedTuple):
-    """What walks did, n at a time, and scratch. Step s of walk k is number k * STEPS + s."""
+    """The steps of n walks, and scratch. Step s of walk k has index k * STEPS + s."""
 
     order: I32
     """(n_users,)"""
     node: I32
-    """(n * STEPS,) where the step began: a user for steps 0 and 2, an item for step 1; -1: no such step"""
+    """(n * STEPS,) where the step started: a user for steps 0 and 2, an item for step 1; -1: no such step"""
     n_options: I32
-    """(n * STEPS,) nodes that it could lead to"""
+    """(n * STEPS,) number of nodes it could lead to"""
     chosen: I32
-    """(n * STEPS,) which it led to"""
+    """(n * STEPS,) which of them it led to"""
     options: I32
     """(n * STEPS * (branching + 1),) the nodes"""
     shares: F32
-    """their probabilities"""
+    """Their probabilities"""
     ends: I32
-    """(n,) the items"""
+    """(n,) the items where walks ended"""
     rewards: F64
     """(n,)"""
 
@@ -66,7 +66,7 @@ class Walks(NamedTuple):
 def _neighbours(
     rows: I32, first: Scalar, last: Scalar, branching: Scalar, key: Scalar, number: Scalar, out: I32, at: Scalar
 ) -> Scalar:
-    """All of rows[first:last] if they are few, else some distinct ones at random; returns their number."""
+    """Take all of rows[first:last] if there are few, else distinct random ones; return their number."""
     if last - first <= branching:
         for k in range(last - first):
             out[at + k] = rows[first + k]
@@ -86,7 +86,7 @@ def _neighbours(
 
 @kernel(inner=True)
 def _choose(w: Walks, step: Scalar, at: Scalar, n: Scalar, x: Scalar) -> Scalar:
-    """Softmax over the n scores in w.shares from `at` on; the place chosen."""
+    """Draw from the softmax over the n scores in w.shares from `at` on; return the place chosen."""
     top = w.shares[at]
     for k in range(1, n):
         top = max(top, w.shares[at + k])
@@ -110,7 +110,7 @@ def _choose(w: Walks, step: Scalar, at: Scalar, n: Scalar, x: Scalar) -> Scalar:
 def walk(
     t: Tables, graph: Graph, g: FactorTables, w: Walks, k: Scalar, root: Scalar, key: Scalar, number: Scalar
 ) -> Scalar:
-    """Walk number `number` from a root with an item, recorded as number k of `w`; returns the item where it ends."""
+    """Take walk `number` from a root with an item, recorded as walk k of `w`; return the item where it ends."""
     room = graph.branching + 1
     counter = np.uint64(number) * np.uint64(STEPS * room)
     step = k * STEPS
@@ -167,7 +167,7 @@ def walk(
 
 @kernel(inner=True)
 def _climb(g: FactorTables, w: Walks, k: Scalar, room: Scalar, push: Scalar, r: Rates) -> None:
-    """Add push * grad log p(walk k) to the generator, with L2 on what it touches.
+    """Add push * grad log p(walk k) to the generator, with L2 on the vectors it touches.
 
     grad log p(chosen | node) = sum over options of (1 if chosen - p) * grad g(option).g(node)
     """
@@ -229,7 +229,7 @@ def generator_pass(
     key: Scalar,
     sums: F64,
 ) -> None:
-    """Some walks for each user, and a policy gradient step with their mean reward as the baseline.
+    """Take several walks for each user, and a policy gradient step with their mean reward as the baseline.
 
     The reward is softplus(d) = -log(1 - D). sums: reward, walks, walks that ended at unobserved items.
     """

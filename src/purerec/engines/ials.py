@@ -1,7 +1,7 @@
 """The half-steps of iALS: with one side fixed, an exact solution for every row of the other.
 
-An epoch solves a dim x dim system for each user and item by Cholesky. Rows are independent of each other, so that
-threads and processes can share them.
+An epoch solves a dim x dim system for each user and item by Cholesky. Rows are independent, so threads and processes
+can share them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _WORTH_A_THREAD = 5_000_000
 
 
 class AlternationSide:
-    """The positives by user, or by item, and the penalty of each row."""
+    """The positives by user or by item, and the penalty of each row."""
 
     def __init__(self, indptr: I64, indices: I32, penalty: F32) -> None:
         self.indptr, self.indices, self.penalty = constant(indptr, np.int64), constant(indices, np.int32), penalty
 
     def solve(self, fixed: F32, out: F32, alpha: float, dim: int, gram: F32 | None = None) -> None:
-        """out[r] = argmin, given the vectors of the other side. Rows are independent, so threads change nothing.
+        """out[r] = argmin, given the vectors of the other side. The result does not depend on the number of threads.
 
         `gram`: alpha fixed' fixed, if already computed.
         """
@@ -36,7 +36,7 @@ class AlternationSide:
             gram = np.float32(alpha) * (fixed.T @ fixed)
         work = len(self.indices) * dim**2 + len(out) * dim**3 // 3
         threads = min(os.cpu_count() or 1, 1 + work // _WORTH_A_THREAD)
-        # Equal shares of the positives, since these are most of the work.
+        # Equal shares of the positives, which are most of the work.
         ends = np.searchsorted(self.indptr, np.linspace(0, len(self.indices), threads + 1)[1:-1])
         ends = np.concatenate([[0], ends, [len(out)]])
 
@@ -70,8 +70,8 @@ def solve_rows(
 ) -> None:
     """Rows first to last of `out`: (gram + sum of q q' + penalty I) x = sum of q, over the q of the row's pairs.
 
-    Vectors are `width` apart, rows of the system `stride`: at a power of two they would compete for the same cache
-    lines. `scratch` ((dim + 3) * stride + 2 * width,) holds the system and what solving it needs.
+    Vectors are `width` apart, rows of the system `stride`: at a power of two, they would compete for the same cache
+    lines. `scratch` ((dim + 3) * stride + 2 * width,) holds the system and the solver's working memory.
     """
     a, stride = scratch, width + LANES
     b = (dim + 3) * stride
@@ -105,16 +105,16 @@ def solve_rows(
 
 @kernel(inner=True)
 def cholesky_solve(a: F32, b: Scalar, dim: Scalar, width: Scalar, stride: Scalar) -> None:
-    """Solve U'U x = y in place: the matrix is a[:b], of which the upper half is read; y (and then x) follows it.
+    """Solve U'U x = y in place: the matrix is a[:b], of which only the upper half is read; y (then x) follows it.
 
-    Rows of U are kept without the diagonal, and zero before it, so that they can be used in whole vectors. What
-    the diagonal is multiplied by comes last.
+    Rows of U are zero up to and including the diagonal, so that they can be used in whole vectors. The inverses of
+    the diagonal come last.
     """
     inverse = b + width
     for j in range(dim):
         row, start = j * stride, j // LANES * LANES
         k = start
-        while k + 4 * LANES <= width:  # four sums at a time, since each waits for its own last step only
+        while k + 4 * LANES <= width:  # four sums at a time, since each only waits for its own last step
             s0, s1 = load(a, row + k), load(a, row + k + LANES)
             s2, s3 = load(a, row + k + 2 * LANES), load(a, row + k + 3 * LANES)
             for m in range(j):

@@ -5,8 +5,8 @@ the policy gradient is
 
     grad E_p[r] ~ sum_s v_s (r_s - b) grad log p(s) = sum_s v_s (r_s - b) grad g(u, s) / temperature
 
-since the coefficients sum to zero, so that the gradient of the softmax's normaliser, which would touch every
-item, drops out: a step touches only the items sampled.
+since the coefficients sum to zero, so the gradient of the softmax's normaliser, which would touch every item, drops
+out: a step only touches the sampled items.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PolicyWork(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """The settings of the game, as kernels expect them."""
+    """The settings of the game in the form that kernels take."""
 
     mode: int
     temperature: float
@@ -67,7 +67,7 @@ def shuffle_users(order: I32, key: Scalar) -> None:
 
 @kernel(inner=True)
 def softmax_row(m: FactorTables, user: Scalar, n_items: Scalar, temperature: Scalar, w: PolicyWork) -> None:
-    """w.shares and w.cumulative of the user's softmax over all items, unnormalised."""
+    """Fill w.shares and w.cumulative with the user's softmax over all items, unnormalised."""
     inverse = np.float32(1.0 / temperature)
     top = np.float32(-np.inf)
     for i in range(n_items):
@@ -86,7 +86,7 @@ def softmax_row(m: FactorTables, user: Scalar, n_items: Scalar, temperature: Sca
 
 @kernel(inner=True)
 def draw_share(cumulative: F64, n: Scalar, x: Scalar) -> Scalar:
-    """The first place whose cumulative share is above x (in [0, 1)) of the whole."""
+    """The first place whose cumulative share of the total is above x (in [0, 1))."""
     level = x * cumulative[n - 1]
     lo, hi = np.int64(0), np.int64(n - 1)
     while lo < hi:
@@ -100,7 +100,7 @@ def draw_share(cumulative: F64, n: Scalar, x: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def label_step(m: FactorTables, user: Scalar, item: Scalar, label: Scalar, r: Rates) -> Scalar:
-    """SGD on the logistic loss of one pair with a label of 0 or 1; returns the loss before it."""
+    """Take an SGD step on the logistic loss of one pair with a label of 0 or 1; return the loss before it."""
     x = score_pair(m, user, item)
     sigma, plus = sigmoid_softplus(splat(x))
     rate = np.float32(r.learning_rate)
@@ -127,7 +127,7 @@ def discriminator_pass(
     key: Scalar,
     sums: F64,
 ) -> None:
-    """One pass over the positives, each paired with an item that the generator draws. sums: loss, steps."""
+    """One pass over the positives, each paired with an item drawn by the generator. sums: loss, steps."""
     shuffle_users(w.order, order_key)
     for k in range(w.order.size):
         user = np.int64(w.order[k])
@@ -148,7 +148,7 @@ def discriminator_pass(
 
 @kernel(inner=True)
 def _reward(d: FactorTables, user: Scalar, j: Scalar, i: Scalar, mode: Scalar) -> Scalar:
-    """2 D - 1: of the item alone, or of the item against a positive."""
+    """2 D - 1, for the item alone or for the item against a positive."""
     x = score_pair(d, user, j)
     if mode == PAIRWISE:
         x -= score_pair(d, user, i)
@@ -195,7 +195,7 @@ def generator_pass(
 
 @kernel(inner=True)
 def _policy_step(g: FactorTables, user: Scalar, w: PolicyWork, r: Rates, total_weight: Scalar) -> Scalar:
-    """Climb along sum_s v_s (r_s - b) grad g(u, s) / temperature; returns the baseline b, the mean reward."""
+    """Step along sum_s v_s (r_s - b) grad g(u, s) / temperature; return the baseline b, the mean reward."""
     n_samples = w.samples.size
     baseline = 0.0
     for s in range(n_samples):

@@ -42,7 +42,7 @@ class People(NamedTuple):
     """None: all items"""
     items: Tensor
     begins: Tensor
-    """The items of each person, one person after another, and where each begins"""
+    """The items of each person, person by person, and where each person's start"""
     weights: Tensor
     """1 / |x_u| for each of these"""
     bought: Tensor
@@ -74,7 +74,7 @@ class MultVAEEngine:
         for name, weight in weights.items():
             if name.endswith("_weight"):
                 nn.init.xavier_normal_(weight, generator=draws)
-        # Popularity need not be learned.
+        # Start at the popularity, so that it need not be learned.
         share = (np.bincount(matrix.indices, minlength=n) + 0.5) / (matrix.shape[0] + 1.0)
         weights["out_bias"].copy_(torch.from_numpy(np.log(share)))
         self.network = RowAdam(weights, ("in_weight", "out_weight", "out_bias"), regularization=s.regularization)
@@ -82,7 +82,7 @@ class MultVAEEngine:
     # ------------------------------------------------------------------ training
 
     def epoch(self, rng: np.random.Generator, *, learning_rate: float, beta: float) -> float:
-        """One epoch with these draws; returns the mean loss."""
+        """Train one epoch with these draws; return the mean loss."""
         s = self.settings
         order = rng.permutation(self._filled)
         size = min(s.batch_size, max(1, len(order) // 5))
@@ -134,7 +134,7 @@ class MultVAEEngine:
     def logits(self, w: TensorTables, code: Tensor) -> Tensor:
         return linear(torch.tanh(linear(code, w["decode_weight"], w["decode_bias"])), w["out_weight"], w["out_bias"])
 
-    # ------------------------------------------------------------------ what was learned
+    # ------------------------------------------------------------------ results
 
     def parameters(self) -> dict[str, Array]:
         """Copies of the weights."""

@@ -1,4 +1,4 @@
-"""Adam on tensors of which a step may update only some rows; a run can be stopped and resumed."""
+"""Adam for tensors where a step may update only some rows; a run can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RowAdam:
         return {name: self._rows(name, w, columns).detach().requires_grad_() for name, w in self.weights.items()}
 
     def step(self, loss: Tensor, taken: TensorTables, columns: Tensor | None, learning_rate: float) -> float:
-        """Take a step down the gradient of `loss`, and put the weights back; returns the loss."""
+        """Take a step down the gradient of `loss`, put the weights back, and return the loss."""
         slopes = torch.autograd.grad(loss, list(taken.values()))
         moved = {name: w.detach() for name, w in taken.items()}
         moments = {

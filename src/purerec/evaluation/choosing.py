@@ -1,4 +1,4 @@
-"""Which metrics to report, and which one of them decides."""
+"""Which metrics to report, and which of them decides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parse_all(names: MetricNames) -> list[Metric]:
 
 
 def check_protocol(metrics: Iterable[Metric], protocol: str) -> None:
-    """Refuse list metrics where only a sample of the items is ranked."""
+    """Raise an error for list metrics if only a sample of the items is ranked."""
     for metric in metrics:
         if metric.needs_lists and protocol != "exact":
             raise ConfigError(
@@ -35,14 +35,14 @@ def check_protocol(metrics: Iterable[Metric], protocol: str) -> None:
 
 
 def check_choice(metrics: MetricNames | None, metric: str | None, protocol: str) -> str | None:
-    """Refuse wrong names before anything is read or fitted. Returns the name of `metric` as results have it."""
+    """Raise an error for wrong names before anything is read or fitted. Return the name of `metric` in results."""
     if metrics is not None:
         check_protocol(parse_all(metrics), protocol)
     return None if metric is None else parse_of_ranks(metric).name
 
 
 def default_metrics(data: str) -> tuple[str, ...]:
-    """The metrics reported for a data set of this name unless others are requested."""
+    """The metrics reported by default for a data set of this name."""
     entry = CATALOG.get(data)
     return entry.metrics if entry is not None and entry.metrics else DEFAULT_METRICS
 
@@ -50,7 +50,7 @@ def default_metrics(data: str) -> tuple[str, ...]:
 def deciding_metric(data: str, metrics: MetricNames | None = None) -> str:
     """The metric that decides between models and settings by default: the usual one if reported, else the first.
 
-    The usual one is P@5, or the metric in which results on the data set have been published.
+    The usual one is P@5, or the metric of published results on the data set.
     """
     entry = CATALOG.get(data)
     usual = entry.metrics[0] if entry is not None and entry.metrics else _DECIDES

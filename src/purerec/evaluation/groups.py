@@ -1,7 +1,7 @@
 """Metrics per group: whom a model serves well, and which items it finds.
 
-Groups of users partition the people who were evaluated. For a group of items, only the held-out positives on its
-items are to be found, among all candidates; those on other items count as misses.
+Groups of users partition the people who were evaluated. For a group of items, only held-out positives on its items
+are to be found, among all candidates; those on other items count as misses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from purerec.evaluation.protocols import Evaluation, evaluate
 from purerec.types import Mask
 
 MOST_GROUPS = 30
-"""A text column with more distinct values is refused; numbers are cut into four ranges."""
+"""A text column with more distinct values is an error; numbers are split into four ranges."""
 NONE = "(none)"
 
 
@@ -41,8 +41,8 @@ def evaluate_by(
 ) -> pl.DataFrame:
     """Metrics per group of users, or of items: a table of group, users, (positives) and the metrics.
 
-    column          of the table that holds the groups; numbers with many values are cut into four ranges, and items
-                    may be in several groups ('Comedy|Drama')
+    column          the column of the table that holds the groups; numbers with many values are split into four
+                    ranges, and items may be in several groups ('Comedy|Drama')
     users, items    one of them: a file (CSV, TSV, Parquet) or a DataFrame with a column of ids, recognised by
                     its name, or else the first
     how             as in `evaluate`
@@ -53,7 +53,7 @@ def evaluate_by(
 
 @dataclass(frozen=True)
 class Groups:
-    """Which groups each user, or each item, belongs to."""
+    """The groups that each user, or each item, belongs to."""
 
     names: list[list[str]]
     """By internal index"""
@@ -62,7 +62,7 @@ class Groups:
     def measure(
         self, model: Any, split: Split, found: Evaluation | None, *, evaluator: Evaluator = evaluate, **how: Any
     ) -> pl.DataFrame:
-        """Metrics per group; `found` is the evaluation of all users, from which those of user groups are taken."""
+        """Metrics per group; `found` is the evaluation of all users, from which user groups take their values."""
         if not self.of_items:
             assert found is not None
             return found.by([groups[0] for groups in self.names])
@@ -91,14 +91,14 @@ def read_groups(
 def warm_and_cold(
     model: Any, split: Split, found: pl.DataFrame, *, evaluator: Evaluator = evaluate, **how: Any
 ) -> pl.DataFrame:
-    """Groups of users, by `warmth`, and a row for the positives on items that occur in train."""
+    """Groups of users by `warmth`, plus a row for positives on items that occur in train."""
     known = split.full_train.positives.item_counts > 0
     on_known = _on_items(model, split, "positives on known items", known, evaluator, how)
     return pl.concat([found, on_known.drop("positives")])
 
 
 def warmth(split: Split) -> list[str]:
-    """For each user, by internal index: whether anything is known about them."""
+    """For each user, by internal index: whether they have a train positive."""
     known = split.full_train.positives.counts > 0
     return ["users with a train positive" if one else "users without one" for one in known]
 

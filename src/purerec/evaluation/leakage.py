@@ -1,4 +1,4 @@
-"""Whether a model may be evaluated on a part of a split: same users and items, and not fitted on that part."""
+"""Checks that a model may be evaluated on a part of a split: same users and items, and not fitted on that part."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Fitted(Protocol):
 
 
 def check_unseen(model: object, split: Split, part: Interactions, what: str) -> None:
-    """Refuse a model that was fitted on other ids, or on positives of the part to evaluate on, or stopped by those of
-    the test part.
+    """Raise an error if a model was fitted on other ids or on positives of the part to evaluate on, or if test
+    positives decided when to stop the fit.
 
-    A scorer that does not know what it was fitted on is accepted as it is.
+    A scorer that does not know what it was fitted on is accepted as is.
     """
     if not isinstance(model, Fitted):
         return

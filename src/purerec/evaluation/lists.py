@@ -1,4 +1,4 @@
-"""List metrics: about what was recommended, whether or not it is in the test part."""
+"""List metrics, which depend on what was recommended, whether or not it is in the test part."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from purerec.ranking.scorers import Factors, Scorer
 from purerec.types import F32, F64, I32, I64
 
 LIST_LENGTH = 10
-"""k of a list metric that does not specify it"""
+"""Default k of a list metric"""
 
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The lists of some users, made when a metric needs them."""
+    """The lists of some users, computed when a metric needs them."""
 
     model: Scorer
     user_idx: I64
@@ -40,12 +40,12 @@ class Lists:
 
     @cached_property
     def _popular(self) -> I32:
-        """(n_users, longest) the same, by popularity"""
+        """(n_users, longest) lists by popularity, padded with -1"""
         most_liked = _ByBias(self.train.n_users, self.train.positives.item_counts.astype(np.float32))
         return top_k(most_liked, self.user_idx, self.longest, excluded=self.known, **self.limits).items
 
     def measure(self, metric: Metric) -> F64 | float:
-        """(n_users,) a value for each user, or a single one for all lists together."""
+        """(n_users,) a value for each user, or one value for all lists together."""
         k = metric.k or LIST_LENGTH
         shown, positives = self._items[:, :k], self.train.positives
         if metric.own is not None:
@@ -61,7 +61,7 @@ class Lists:
         return {"Coverage": coverage, "Gini": gini}[metric.kind](shown, self.train.n_items)
 
     def _hits(self, shown: I32) -> Any:
-        """(n_users, k) which places hold a positive"""
+        """(n_users, k) True where the list has a positive"""
         n_items = self.train.n_items
         held_out = self.relevant.users.astype(np.int64) * n_items + self.relevant.indices
         return np.isin(self.user_idx[:, None] * n_items + shown, held_out) & (shown >= 0)

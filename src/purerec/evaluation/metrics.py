@@ -1,9 +1,8 @@
 """Metrics as pure functions of ranks (per user) or of top-k lists (of the whole catalogue).
 
-Ranks are given flat, as `purerec.ranking.ranks.Ranks` holds them: `ranks` (n_positives,), 1-based and ascending
-within each user, and `indptr` (n_users + 1,). Every per-user function returns (n_users,) float64; a user without
-positives gets 0 everywhere and is better left out. In the formulas r_1 < r_2 < ... < r_n are the ranks of a user's n
-positives.
+Ranks are flat, as in `purerec.ranking.ranks.Ranks`: `ranks` (n_positives,), 1-based and ascending within each user,
+and `indptr` (n_users + 1,). Every per-user function returns (n_users,) float64; a user without positives gets 0
+everywhere and is better left out. In the formulas, r_1 < r_2 < ... < r_n are the ranks of a user's n positives.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from purerec.evaluation.own import OwnMetric, add, own_metric, own_names
 from purerec.types import F64
 
 IntArray = npt.NDArray[np.integer[Any]]
-"""Ranks of held-out items, from 1, user by user; or where those of each user begin"""
+"""Ranks of held-out items, from 1, user by user; or where each user's start"""
 
 DEFAULT_METRICS = ("P@3", "P@5", "P@10", "NDCG@3", "NDCG@5", "NDCG@10", "MAP", "MRR")
 """The columns of the paper's tables."""
@@ -38,7 +37,7 @@ _PAIRS_AT_ONCE = 1 << 16
 def precision(ranks: IntArray, indptr: IntArray, k: int) -> F64:
     """P@k = |{i : r_i <= k}| / k
 
-    Divided by k even when the user has fewer positives or candidates: a short list is not a precise one.
+    Divided by k even if the user has fewer positives or candidates: a short list is not a precise one.
     """
     return _hits(ranks, indptr, k) / k
 
@@ -56,7 +55,7 @@ def hit_rate(ranks: IntArray, indptr: IntArray, k: int) -> F64:
 def ndcg(ranks: IntArray, indptr: IntArray, k: int) -> F64:
     """NDCG@k = sum_{i : r_i <= k} 1 / log2(r_i + 1)  /  sum_{j=1}^{min(n, k)} 1 / log2(j + 1)
 
-    The denominator is the best that this user's positives can give in k places.
+    The denominator is the best value that this user's positives can reach in k places.
     """
     near = ranks <= k
     gains = 1 / np.log2(ranks[near] + 1.0)
@@ -86,8 +85,8 @@ def reciprocal_rank(ranks: IntArray, indptr: IntArray) -> F64:
 def auc(ranks: IntArray, indptr: IntArray, candidates: IntArray) -> F64:
     """AUC = 1 - sum_i (r_i - i) / (n (c - n))
 
-    The share of pairs of a positive and another candidate that are ordered correctly. `candidates` (n_users,) are the
-    numbers c of items ranked, positives included. Without any other candidate it is 1/2.
+    The share of pairs of a positive and another candidate that are ordered correctly. `candidates` (n_users,) holds
+    the number c of items ranked, including positives. Without other candidates, it is 1/2.
     """
     n = np.diff(indptr)
     ordinal = np.arange(1, len(ranks) + 1) - np.repeat(indptr[:-1], n)
@@ -104,8 +103,8 @@ def _hits(ranks: IntArray, indptr: IntArray, k: int) -> F64:
 
 
 def _sum(values: F64, indptr: IntArray) -> F64:
-    # Not a difference of running sums, which would make a user's value depend on the users before.
-    sums: F64 = np.bincount(_user_of(indptr), weights=values, minlength=len(indptr) - 1)  # type: ignore[assignment]  # typed as counts, which weights make floats
+    # Not a difference of running sums, which would make a user's value depend on earlier users.
+    sums: F64 = np.bincount(_user_of(indptr), weights=values, minlength=len(indptr) - 1)  # type: ignore[assignment]  # typed as counts; weights make them floats
     return sums
 
 
@@ -137,8 +136,8 @@ def novelty(lists: IntArray, item_counts: IntArray, n_users: int) -> F64:
     """Novelty@k = 1/k sum_{i in list} -log2(max(c_i, 1) / n_users)
 
     (n_users,): mean self-information of a user's list. c_i is the number of train users with item i; an item that
-    nobody has counts as if one user had it, the highest novelty that can be measured. Empty places are left out of
-    the mean; a user with an empty list gets 0.
+    nobody has counts as if one user had it, the highest measurable novelty. Empty places are left out of the mean; a
+    user with an empty list gets 0.
     """
     information = np.log2(max(n_users, 1)) - np.log2(np.maximum(item_counts, 1))
     filled = lists >= 0
@@ -150,7 +149,7 @@ def popularity(lists: IntArray, item_counts: IntArray) -> F64:
     """Popularity@k = 1/k sum_{i in list} (|{j : c_j < c_i}| + |{j : c_j = c_i}| / 2) / m
 
     (n_users,): mean percentile, from 0 to 1, of the listed items among all m items by their number of train users c.
-    Lists of random items have 1/2. Empty places are left out of the mean; a user with an empty list gets 0.
+    For lists of random items, it is 1/2. Empty places are left out of the mean; a user with an empty list gets 0.
     """
     counts, at = np.unique(item_counts, return_inverse=True)
     sizes = np.bincount(at, minlength=len(counts))
@@ -163,8 +162,8 @@ def popularity(lists: IntArray, item_counts: IntArray) -> F64:
 def diversity(lists: IntArray, train: Csr) -> F64:
     """ILD@k = 2 / (k (k - 1)) sum_{i < j in list} 1 - |U_i and U_j| / sqrt(|U_i| |U_j|)
 
-    (n_users,): intra-list diversity, the mean distance of two listed items, where U_i are the train users of item i.
-    An item that nobody has is at distance 1 from every other. A list of fewer than two items gets 0.
+    (n_users,): intra-list diversity, the mean distance between two listed items; U_i are the train users of item i.
+    An item that nobody has is at distance 1 from all others. A list of fewer than two items gets 0.
     """
     by_item = train.to_scipy().T.tocsr()
     first, second = np.triu_indices(lists.shape[1], 1)
@@ -187,8 +186,8 @@ def serendipity(lists: IntArray, popular: IntArray, relevant: IntArray) -> F64:
     """Serendipity@k = |{i in list : i is relevant and not among the k most popular}| / k
 
     (n_users,): hits that a list of popular items would have missed (Ge et al., RecSys 2010).
-    `popular` (n_users, k) are the most popular items among the user's candidates, `relevant` (n_users, k) says which
-    places of the list hold a positive.
+    `popular` (n_users, k) are the most popular of the user's candidates; `relevant` (n_users, k) is true where the
+    list has a positive.
     """
     expected = (lists[:, :, None] == popular[:, None, :]).any(axis=2)
     return np.asarray((relevant & ~expected).sum(axis=1) / lists.shape[1], dtype=np.float64)
@@ -210,7 +209,7 @@ _OF_RANKS: dict[str, Callable[[IntArray, IntArray], F64]] = {"MAP": average_prec
 _OF_LISTS = ("Coverage", "Novelty", "Gini", "Popularity", "ILD", "Serendipity")
 _OF_CANDIDATES: dict[str, Callable[[IntArray, IntArray, IntArray], F64]] = {"AUC": auc}
 _ELSEWHERE = {"precision": "P", "hr": "HitRate", "hit": "HitRate", "diversity": "ILD"}
-"""What other libraries call them, in small letters"""
+"""Their names in other libraries, in lower case"""
 
 
 @dataclass(frozen=True)
@@ -243,8 +242,8 @@ class Metric:
 def parse(name: str, *, imports: bool = True) -> Metric:
     """The metric named `P@20`, `NDCG@10`, `Recall@10`, `HitRate@10`, `MAP`, `MRR`, `Coverage@10`, ...
 
-    Your own metric goes by the name of its function, or is given as `module:function` or `module:function@10`. The
-    module is imported unless `imports` is false, as it must be where the name comes from a file.
+    A custom metric has the name of its function, or is given as `module:function` or `module:function@10`. The module
+    is imported unless `imports` is false, as it must be if the name comes from a file.
     """
     match = re.fullmatch(r"([\w.:]+)(?:@([1-9][0-9]{0,8}))?", name) if isinstance(name, str) else None
     kind, k = match.groups() if match else ("", None)
@@ -263,7 +262,7 @@ def parse(name: str, *, imports: bool = True) -> Metric:
 
 
 def _guess(kind: str, k: str | None) -> str:
-    """The metric that was probably meant, as a question: misspelled, without its k, or by another name."""
+    """The metric that was probably meant, as a question: misspelled, without its k, or under another name."""
     written = re.fullmatch(r"(.*?[a-z])_?(?:at_?)?([0-9]{1,9})?", kind.lower())
     name, number = written.groups() if written else (kind.lower(), None)
     at = f"@{k or number or 10}"
@@ -275,7 +274,7 @@ def _guess(kind: str, k: str | None) -> str:
 
 
 def parse_of_ranks(name: str) -> Metric:
-    """A metric of how well a user's positives are ranked, so that models and settings can be chosen by it."""
+    """A metric of how well a user's positives are ranked, by which models and settings can be chosen."""
     metric = parse(name)
     if metric.needs_lists:
         raise ConfigError(f"{name} does not measure hits; choose a rank metric, such as P@5 or MRR")

@@ -1,10 +1,10 @@
-"""Custom metrics: a function of one user, whose mean over users is the metric.
+"""Custom metrics: functions of one user, averaged over users.
 
     def first_place(ranks):          ranks of the user's held-out positives, from 1, ascending
     def hits(ranks, k):              with a `k`, to be used as hits@10
     def share_of_new(items, k):      items: ids of the first k items of the user's list
 
-Where such a metric decides, larger is better.
+If such a metric decides, larger is better.
 """
 
 from __future__ import annotations
@@ -99,6 +99,6 @@ def own_metric(name: str) -> OwnMetric | None:
 
 
 def own_names() -> list[str]:
-    """The names of custom metrics, as they are to be written."""
+    """The names of custom metrics, as users write them."""
     known = {name: metric.at_k for name, metric in _OWN.items()}
     return [f"{name}@k" if known.get(name) else name for name in dict.fromkeys([*known, *installed_names(GROUP)])]

@@ -1,7 +1,7 @@
-"""Merges evaluations of parts of the users into the evaluation of all, with the same digits as in one go.
+"""Merges evaluations of parts of the users into one of all users, with exactly the same numbers as a single run.
 
-A user's values depend on that user (and the seed) alone, so parts have the same values as the whole. They are put
-back in user order before the means are taken: no sum depends on the parts.
+A user's values depend only on that user (and the seed), so they are the same in a part as in the whole. They are put
+back in user order before averaging, so no sum depends on the parts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from purerec.evaluation.protocols import Evaluation
 from purerec.evaluation.users import mean_of
 
 Evaluator = Callable[..., Evaluation]
-"""`evaluate`, or a function with its arguments that has others measure parts"""
+"""`evaluate`, or a function with the same arguments that distributes parts to others"""
 
 
 def put_together(parts: Sequence[Evaluation], n_users: int) -> Evaluation:
@@ -27,7 +27,7 @@ def put_together(parts: Sequence[Evaluation], n_users: int) -> Evaluation:
     for number, part in enumerate(parts):
         for name in ("fingerprint", "model", "protocol", "on", "seed"):
             if getattr(part, name) != getattr(first, name) or list(part.metrics) != list(first.metrics):
-                raise DataError(f"part {number} is of another evaluation than part 0; measure it again")
+                raise DataError(f"part {number} belongs to a different evaluation than part 0; measure it again")
     user_idx = np.concatenate([part.user_idx for part in parts])
     skipped = sum(part.n_users_skipped for part in parts)
     if len(np.unique(user_idx)) != len(user_idx) or len(user_idx) + skipped != n_users:

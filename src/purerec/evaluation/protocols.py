@@ -1,17 +1,17 @@
 """Protocols: from a fitted model and a split to metrics, with a value for each user.
 
-    exact           every item is ranked except those that the user is known to like (train positives, and at test
+    exact           all items are ranked except those that the user is known to like (train positives, and at test
                     time validation positives). An item that the user rated low in train stays a candidate.
     sampled         the test positives are ranked among `pool` random items (the paper: 500) that the user has
                     never touched.
                     Not an estimate of the exact metrics (Krichene and Rendle, KDD 2020): the two are never
-                    put side by side.
+                    shown side by side.
     as_published    sampled, with each positive listed `repetitions` times, all copies relevant.
                     The defect behind several rows of Tables 3 and 4 of the paper, kept to show where they
                     come from. Everything but MRR is inflated.
 
-Users without a test positive are left out, and counted. A model that was fitted on users or items that the split does
-not have, or on positives it is evaluated on, is refused (`purerec.evaluation.leakage`).
+Users without a test positive are left out and counted. A model that was fitted on users or items that the split does
+not have, or on positives it is evaluated on, raises an error (`purerec.evaluation.leakage`).
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Evaluation:
     repetitions: int | None
     """How often each positive is listed, if more than once."""
     fingerprint: str
-    """Differs between evaluations on other positives, other candidates or another protocol. It excludes the seed,
-    which breaks ties and draws the candidates of the sampled protocols."""
+    """Differs between evaluations with different positives, candidates or protocols. Excludes the seed, which breaks
+    ties and draws the candidates of the sampled protocols."""
 
     @property
     def n_users_evaluated(self) -> int:
@@ -113,7 +113,7 @@ class Evaluation:
 
     @property
     def users_told(self) -> str:
-        """How many users the values are means of."""
+        """The numbers of users evaluated and skipped, in words."""
         left_out = f"{self.n_users_skipped:,} skipped (no {self.on} positive)"
         return f"{counted(self.n_users_evaluated, 'user')}, {left_out}"
 
@@ -159,9 +159,9 @@ def evaluate(
     on: HeldOut = "test",
     part: tuple[int, int] | None = None,
 ) -> Evaluation:
-    """Rank for every user of the split's test (or validation) part, and measure.
+    """Rank items for every user of the split's test (or validation) part, and compute metrics.
 
-    `model` is a fitted model, or any object whose `score(user_idx)` gives (len(user_idx), n_items) numbers.
+    `model` is a fitted model, or any object whose `score(user_idx)` returns (len(user_idx), n_items) numbers.
 
     `metrics` are names such as "Recall@20" (see `purerec.evaluation.metrics`); by default those of the paper, or
     those used in published results on the data set.
@@ -171,8 +171,7 @@ def evaluate(
 
     A model that knows what it was fitted on (`users`, `items` and `seen`, as all models of this package do) must have
     been fitted on users and items of the split and on none of the positives to find; otherwise a DataError is raised.
-    Users and items that are new to it are kept (see `purerec.evaluation.widened`). Any other scorer is accepted as it
-    is.
+    Users and items that are new to it are kept (see `purerec.evaluation.widened`). Other scorers are accepted as is.
 
     `part=(n, of)` evaluates part `n` of `of` parts of the users; `purerec.evaluation.parts` merges them.
     """
@@ -247,7 +246,7 @@ def _check(protocol: str, on: str, metrics: list[Metric], pool: int, repetitions
 
 
 def _parts(split: Split, on: HeldOut) -> tuple[Interactions, Csr]:
-    """What is to be found, and the positives already known, which are not candidates."""
+    """The positives to find, and those already known, which are not candidates."""
     known = split.train.positives
     if on == "test":
         return split.test, known if split.valid is None else known.union(split.valid.positives)
@@ -315,7 +314,7 @@ def _draw_pools(
                     indices[at] = j
                     at += 1
         else:
-            # Walk through the free items, taking each with the probability that makes all samples equally likely.
+            # Go through the free items, taking each with the probability that makes all samples equally likely.
             missing = size
             for j in range(n_items):
                 if mark[j] == 0:
@@ -331,9 +330,9 @@ def repeat_positives(found: Ranks, repetitions: int) -> Ranks:
     """Ranks of all copies when each positive is listed `repetitions` times.
 
     Copies have the same score and are listed together. The i-th positive, at rank r, has r - i other items before
-    it, and (i - 1) * repetitions copies of better positives. Metrics then treat every copy as a positive of its own:
+    it, and (i - 1) * repetitions copies of better positives. Metrics then treat every copy as a separate positive:
     the ideal DCG is that of min(copies, k) hits, and average precision is divided by the number of copies. This
-    reproduces the pattern of the published tables. With one repetition it is the sampled protocol.
+    reproduces the pattern of the published tables. With one repetition, it is the sampled protocol.
     """
     order = np.arange(len(found.values)) - np.repeat(found.indptr[:-1], np.diff(found.indptr))
     before = found.values - 1 - order + order * repetitions

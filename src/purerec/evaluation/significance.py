@@ -1,6 +1,6 @@
 """Is one model better than another? Paired tests and intervals on per-user values.
 
-The unit is the user: a model's value for a user is its mean over seeds, so that seeds do not pass for additional
+The unit is the user: a model's value for a user is its mean over seeds, so that seeds do not count as additional
 users. Comparing several models with one baseline takes several tests; their p-values are corrected with Holm's
 method.
 """
@@ -91,7 +91,7 @@ def compare(
 
 
 def pooled(runs: Sequence[Evaluation], metric: str) -> Evaluation:
-    """Several runs on different users as one."""
+    """Merge several runs on different users into one."""
     values = np.concatenate([run.per_user[metric] for run in runs])
     return replace(
         runs[0],

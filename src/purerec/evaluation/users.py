@@ -18,7 +18,7 @@ def users_of(n_users: int, part: tuple[int, int] | None) -> range:
 def check_part(part: tuple[int, int], metrics: list[Metric]) -> None:
     is_pair = isinstance(part, tuple) and [type(number) for number in part] == [int, int]
     if not is_pair or not 0 <= part[0] < part[1]:
-        raise ConfigError(f"part is (n, of) with n from 0 to of - 1, not {part!r}")
+        raise ConfigError(f"part must be (n, of) with 0 <= n < of, not {part!r}")
     if whole := [metric.name for metric in metrics if metric.needs_lists]:
         raise ConfigError(f"{whole[0]} needs the lists of all users at once; leave it or `part` out")
 

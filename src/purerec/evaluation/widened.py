@@ -1,7 +1,7 @@
-"""A fitted model with more users and items than it knows, as when the test part is from a later time.
+"""A fitted model with more users and items than it knows, for instance if the test part is from a later time.
 
-A new user gets what the model offers somebody it knows nothing about: popular items. A new item ranks after all
-others, since the model cannot recommend it.
+A new user gets what the model recommends to somebody unknown: popular items. A new item ranks after all others, since
+the model cannot recommend it.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Widened:
 def widened(model: Any, split: Split, part: Interactions) -> Any:
     """The model with the vocabularies of a part of the split, if it was fitted on interactions of this data.
 
-    A model that has them already, or does not tell, is returned as it is; so is a model of other data, for
-    `check_unseen` to refuse.
+    A model that already has them, or does not give its own, is returned as is; so is a model of other data, for which
+    `check_unseen` raises an error.
     """
     if not isinstance(model, Fitted) or (model.users == part.users and model.items == part.items):
         return model

@@ -26,7 +26,7 @@ from purerec.tuning.settings_file import check_searched, chosen_file, settings_f
 QUICK = ("itemknn", "ials", "gmf", "ease", "pure")
 """Models worth trying first: the best of the quick ones, each of a different kind"""
 _SEEDS = {100_000: 5, 300_000: 3}
-"""Seeds for up to this many positives; one beyond that. For a million rows the quick models take about a minute."""
+"""Seeds for up to this many positives; one beyond that. For a million rows, the quick models take about a minute."""
 
 
 def compare(
@@ -53,7 +53,7 @@ def compare(
     """Fit and evaluate several models on one split with seeds 0, 1, ..., and test them against a baseline.
 
     data            a log, or a split of one
-    models          names, or 'all'; by default the quick ones; your own model as a class or by name
+    models          names, or 'all'; by default the quick ones; a custom model as a class or by name
     seeds           by default 5 for up to 100,000 positives, 3 for up to 300,000, else 1
     against         the model that the others are tested against: by default pure, or else the first
     metrics         what to report: a list, or 'Recall@20,NDCG@20'; by default the data set's own

@@ -22,7 +22,7 @@ from purerec.experiments.specs import ExposureSpec
 def on_biased_worlds(
     spec: ExposureSpec, seeds: int, store: CellStore | None = None, watch: Watch = unwatched
 ) -> dict[str, Any]:
-    """Every model on every world, with one setting chosen for each on a validation part of what was observed."""
+    """Every model on every world, with one setting chosen for each on a validation part of the observed pairs."""
     plans = [Plan(line.name, line.model_name, line.settings) for line in spec.models]
     for plan in plans:
         plan.make()  # reports a wrong name or setting before anything is fitted
@@ -70,7 +70,7 @@ def _with(plan: Plan, key: str, value: Any) -> Plan:
 
 
 def _summary(results: Mapping[str, list[Evaluation]], baseline: str, metric: str) -> dict[str, Any]:
-    # Worlds of different seeds have different people: each seed is paired by user, then all are pooled.
+    # Worlds of different seeds have different people: pair each seed by user, then pool all.
     each = {name: pooled(runs, metric) for name, runs in results.items()}
     return {
         "metrics": {

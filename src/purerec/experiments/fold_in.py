@@ -1,11 +1,11 @@
-"""How good folding in is: people the model was not fitted on, compared with a model that was.
+"""The quality of folding in: people the model was not fitted on, compared with a model fitted on them.
 
     held out         for some people, 80 % of the positives are given and the rest is to be found
     trained          fitted on everybody else and on their given positives
-    folded           fitted on everybody else only; each of them is then folded in from what is given
+    folded           fitted only on everybody else; each of these people is then folded in from the given positives
 
-Both rank the same items for the same people: all but the given ones. Nobody with fewer than five positives is held
-out. The negative rows of held-out people are in neither fit.
+Both rank the same items for the same people: all but the given ones. People with fewer than five positives are not
+held out. The negative rows of held-out people are in neither fit.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def hold_out(
 
 
 class Folded:
-    """A fitted model as a scorer of people who were not in training, from their given positives."""
+    """A fitted model that scores people who were not in training, from their given positives."""
 
     def __init__(self, model: Recommender, given: Csr, user_idx: I64) -> None:
         self.name, self._model, self._given = model.name, model, given
@@ -81,7 +81,7 @@ class Folded:
 
 @dataclass(frozen=True, eq=False)
 class FoldingIn:
-    """Fitted on others; the people of the test part are folded in from what the train part has of them."""
+    """Fitted on others; the people of the test part are folded in from their train positives."""
 
     others: Interactions
 

@@ -1,9 +1,9 @@
 """Do defaults hold on data that was not used to choose them? Leave one log out, choose on the others.
 
 Each candidate (the defaults, and the defaults with some settings changed) is fitted on validation splits of every
-log. For each log left out, the candidate that is best on the others is chosen, by the mean of its value relative to
-the best one there. Its regret is how far it falls behind the best candidate on the log left out. The other number
-that matters is how far a model's defaults fall behind the best model of the log.
+log. For each log left out, the candidate that is best on the others is chosen, by its mean value relative to the
+best one on each. Its regret is how far it falls behind the best candidate on the log left out. Also reported: how far
+a model's defaults fall behind the best model on the log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Values = Mapping[str, Mapping[str, float]]
 def leave_one_out(
     spec: LeaveOneOutSpec, seeds: int, store: CellStore | None = None, watch: Watch = unwatched
 ) -> dict[str, Any]:
-    """Values of all candidates on all logs, and on each log the regret of what the others would choose."""
+    """Values of all candidates on all logs, and on each log the regret of the candidate chosen on the others."""
     folds = {log.name: _folds(log, seeds) for log in spec.data}
     cells = {
         (model, log, candidate): [
@@ -123,7 +123,7 @@ def _absolute(model: str, change: Mapping[str, Any], positives: Csr) -> dict[str
 
 
 def _choice(values: Values, left_out: str) -> dict[str, Any]:
-    """What the other logs choose, and what that costs on this one."""
+    """The candidate chosen on the other logs, and its cost on this one."""
     others = [of_log for log, of_log in values.items() if log != left_out]
     own = values[left_out]
     best = max(own, key=lambda candidate: own[candidate])

@@ -97,8 +97,7 @@ def make_panel(
 ) -> Panel:
     """A panel with the defaults filled in; errors are reported before anything is fitted.
 
-    `metrics` are reported, and `metric` is the one that models are tested in; the defaults of both depend on the data
-    set.
+    `metrics` are reported, and models are tested in `metric`; the defaults of both depend on the data set.
     """
     asked = None if metrics is None else [m.name for m in parse_all(metrics)]
     metric = check_choice(asked, metric, protocol) or deciding_metric(split.train.name, asked)

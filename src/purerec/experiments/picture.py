@@ -61,7 +61,7 @@ class Picture:
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuse an unsupported file name before any work is done."""
+    """Raise an error for an unsupported file name before any work is done."""
     if not os.fspath(path).endswith((".svg", ".png")):
         raise ConfigError(f"a picture is written to a .svg or .png file, not to {os.fspath(path)}")
     if not svg.can_draw():

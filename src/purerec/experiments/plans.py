@@ -14,7 +14,7 @@ from purerec.tuning.settings_file import tuned_settings
 
 @dataclass(frozen=True)
 class Plan:
-    """One line of a comparison: a model with settings, under a name of its own."""
+    """One line of a comparison: a model with settings, under its own name."""
 
     name: str
     model: str
@@ -22,7 +22,7 @@ class Plan:
     seeds: int | None = None
     """The maximum, for models that take long to fit."""
     varied: Mapping[str, Any] = field(default_factory=dict)
-    """The setting that distinguishes this row from the others of its line."""
+    """The setting that distinguishes this row from the others of the line."""
     line: str | None = None
     """The line that this row belongs to."""
 
@@ -54,6 +54,6 @@ def plans_of(line: Line, spec: OnData) -> list[Plan]:
 
 
 def plan_of(line: Line, spec: OnData) -> Plan:
-    """The one row of a line that varies nothing."""
+    """The only row of a line without a varied setting."""
     (plan,) = plans_of(line, spec)
     return plan

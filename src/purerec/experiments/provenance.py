@@ -1,4 +1,4 @@
-"""Where a result comes from: date, commit, versions and machine. Every results file and benchmark carries it."""
+"""Where a result comes from: date, commit, versions and machine. Every results file and benchmark includes it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from purerec import __version__, storage
 _LIBRARIES = ("numpy", "numba", "scipy", "torch")
 _ROOT = Path(__file__).parents[3]
 _MEASURED = ("src", "experiments", "benchmarks", "pyproject.toml", "constraints.txt")
-"""What a result depends on in a clone. Results and docs are excluded: a run changes them as it goes."""
+"""What a result depends on in a clone. Results and docs are excluded: the run itself changes them."""
 
 
 def provenance() -> dict[str, Any]:
     """Date, commit and whether the tree was clean, versions, BLAS, cores and CPU.
 
-    Commit and tree are None where purerec does not run from a clone.
+    Commit and tree are None if purerec does not run from a clone.
     """
     return {"date": datetime.now(UTC).isoformat(timespec="seconds"), **_commit(), **_machine()}
 
@@ -56,7 +56,7 @@ def read_results(path: str | os.PathLike[str]) -> Any:
     return found["results"] if isinstance(found, dict) and found.keys() == {"provenance", "results"} else found
 
 
-@cache  # the imported code is what runs, whatever is committed in the meantime
+@cache  # the imported code runs, whatever is committed in the meantime
 def _commit() -> dict[str, Any]:
     top = _git("rev-parse", "--show-toplevel")
     if top is None or Path(top) != _ROOT:  # an installed package may be inside another project's clone
@@ -95,7 +95,7 @@ def _machine() -> dict[str, Any]:
 
 
 def library_versions(names: tuple[str, ...]) -> dict[str, str]:
-    """Versions of the libraries that are installed, without importing them."""
+    """Versions of installed libraries, without importing them."""
     found = {}
     for name in names:
         try:

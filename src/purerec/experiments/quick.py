@@ -1,4 +1,4 @@
-"""What `--quick` makes of an experiment: ML-100k in place of larger data, one seed, few values of what is varied."""
+"""The small versions of experiments for `--quick`: ML-100k instead of larger data, one seed, few varied values."""
 
 from __future__ import annotations
 

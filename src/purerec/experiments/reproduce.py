@@ -1,7 +1,7 @@
 """`purerec reproduce NAME...`: run the experiments in TOML files and return the content of their results files.
 
-The tables in README.md and docs/ are made from these results. The comparisons of all experiments form one pool of
-cells: a fit that two of them need is made once.
+The tables in README.md and docs/ are generated from these results. The comparisons of all experiments share one pool
+of cells: a fit that two of them need is run once.
 
 A results file has the experiment's name, title, number of seeds and `provenance`. A comparison adds the content of
 `Comparison.to_dict`; one with several panels has a list of these, called `panels`. `panels_in` reads both.
@@ -68,7 +68,7 @@ def names() -> list[str]:
 
 
 def names_in_report() -> list[str]:
-    """The experiments of the report: the paper's tables, and what figures and verdicts on claims are based on."""
+    """The experiments of the report: the paper's tables, and the basis of figures and verdicts on claims."""
     used = {name for figure in figure_specs() for name in figure.results}
     used |= {name for claim in claim_specs() for name in claim.results}
     return [name for name in names() if name.startswith("table") or name in used]
@@ -79,13 +79,13 @@ GROUPS = {"all": names_in_report, "everything": names}
 
 
 def group_of(asked: Sequence[str]) -> list[str] | None:
-    """The experiments that a single name stands for, if it is that of a group."""
+    """The experiments that a single name stands for, if it names a group."""
     return GROUPS[asked[0]]() if len(asked) == 1 and asked[0] in GROUPS else None
 
 
 def chosen(asked: Sequence[str], *, quick: bool = False) -> dict[str, AnyExperiment]:
     """The experiments of these names, or of a group, checked. `quick` gives their small versions; a group then
-    skips those that have none or are slow even so."""
+    skips those that have none or are still slow."""
     known, group = names(), group_of(asked)
     found = {}
     for name in group or dict.fromkeys(asked):
@@ -155,7 +155,7 @@ def results_file(name: str, out: Path) -> Path:
 
 
 def panels_of(spec: AnyExperiment, tell: Tell) -> list[Panel]:
-    """The panels of a comparison, with their data; none for other experiments."""
+    """The panels of a comparison, with their data; empty for other experiments."""
     if isinstance(spec, ComparisonSpec):
         return [_panel(spec, spec, tell)]
     return [_panel(spec, panel, tell) for panel in spec.panels] if isinstance(spec, PanelsSpec) else []
@@ -205,7 +205,7 @@ def _compared(name: str, panels: Sequence[Panel], work: Worklist) -> dict[str, A
 
 
 def _contrasts(name: str, comparison: Comparison) -> list[dict[str, Any]]:
-    """Tests of two models each, for the claims that are about them."""
+    """Tests of pairs of models, for the claims about them."""
     wanted = pairs_to_test(name, comparison.results, comparison.metrics, comparison.metric)
     return [
         {"rival": rival, "metric": metric, **asdict(comparison.contrast(model, rival, metric))}

@@ -33,7 +33,7 @@ class RunResult:
     peak_rss_mb: float
     """Peak memory of the process during the run."""
     added_mb: float
-    """How much of it the run added."""
+    """The part of it that the run added."""
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
     """When, from which commit and on which machine."""
 
@@ -63,7 +63,7 @@ class Comparison:
     """Several models on one split, each with several seeds.
 
     data, results      the data's name; all runs by model
-    metric, baseline   what models are tested in, and against which
+    metric, baseline   what models are tested in, and against what
     """
 
     data: str
@@ -71,11 +71,11 @@ class Comparison:
     baseline: str
     results: dict[str, list[RunResult]]
     paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """What the paper prints for a model, if it was measured in the same way."""
+    """The paper's values for a model, if measured in the same way."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Models that could not be fitted or evaluated, and why."""
     stopped: Mapping[str, str] = field(default_factory=dict)
-    """Models that took too long, and when they were stopped; seeds that were finished are in `results`."""
+    """Models that took too long, and when they were stopped; their finished seeds are in `results`."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Footnotes to rows."""
 
@@ -90,7 +90,7 @@ class Comparison:
 
     @property
     def metrics(self) -> list[str]:
-        """What was measured."""
+        """The metrics that were measured."""
         return list(next(iter(self.results.values()))[0].evaluation.metrics)
 
     def mean(self, model: str, metric: str) -> float:
@@ -121,7 +121,7 @@ class Comparison:
         return {name: [r.evaluation for r in results] for name, results in self.results.items()}
 
     def scores(self) -> list[list[Any]]:
-        """For each model a line of means, followed by the spread over seeds and what the paper prints."""
+        """For each model, a line of means, followed by the spread over seeds and the paper's values."""
         lines: list[list[Any]] = []
         for name, results in self.results.items():
             lines.append([name, *(self.mean(name, m) for m in self.metrics)])
@@ -149,12 +149,12 @@ class Comparison:
 
     @property
     def users(self) -> int:
-        """How many people the values are means of."""
+        """The number of people that values are averaged over."""
         return next(iter(self.results.values()))[0].evaluation.n_users_evaluated
 
     @property
     def seeds(self) -> int:
-        """The largest number of seeds of any model."""
+        """The maximum number of seeds of any model."""
         return max(map(len, self.results.values()))
 
     @property

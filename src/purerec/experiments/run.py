@@ -23,14 +23,14 @@ from purerec.training.run import Run
 
 
 class Way(typing.Protocol):
-    """How a model comes to its scores, where that is more than a fit on the train part."""
+    """How a model gets its scores, if not just by a fit on the train part."""
 
     @property
     def facts(self) -> dict[str, Any]:
         """Everything that it depends on besides the split, the model and the seed, as JSON."""
 
     def scorer(self, model: Recommender, split: Split, seed: int, options: Run | None) -> tuple[Scorer, float]:
-        """Fit the model; what is to be evaluated, and the seconds that count."""
+        """Fit the model; return the scorer to evaluate, and the seconds that count."""
 
 
 def run(
@@ -46,7 +46,7 @@ def run(
 ) -> RunResult:
     """Fit a model on all of train with fixed settings, and evaluate it on the test part.
 
-    A model that is already fitted is only evaluated; `evaluate` refuses it if it has seen the test part.
+    A model that is already fitted is only evaluated; `evaluate` raises an error if it has seen the test part.
     """
     peak = Peak()
     watch = Stopwatch()
@@ -77,7 +77,7 @@ def run(
 
 
 def check_epochs(model: str) -> None:
-    """Refuse early stopping for a model without epochs."""
+    """Raise an error for early stopping of a model without epochs."""
     if "patience" not in model_class(model).config_class.model_fields:
         raise ConfigError(f"{model} is not fitted in epochs, so there is nothing to stop early")
 

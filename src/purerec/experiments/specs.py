@@ -1,4 +1,4 @@
-"""The schema of an experiment's TOML file, checked when it is read: an error names any misspelt key."""
+"""The schema of an experiment's TOML file, checked when read: errors name any misspelt key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from purerec.evaluation.protocols import Protocol
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 QUICK_DATA = "ml-100k"
-"""What --quick runs on"""
+"""The data set for --quick"""
 RankMetric = Annotated[str, AfterValidator(lambda name: parse_of_ranks(name).name)]
 
 
@@ -41,7 +41,7 @@ class Line(SpecTable):
     vary: dict[str, list[Any]] = Field(default={}, max_length=1)
     """One setting and its values, with a row for each."""
     seeds: Count | None = None
-    """The maximum, where fits take long."""
+    """The maximum, if fits take long."""
     note: str | None = None
     """A footnote: what was substituted or adapted. Shown with the table."""
     quick: bool = True
@@ -67,7 +67,7 @@ class Experiment(SpecTable):
     seeds: Count
     metric: RankMetric
     slow: bool = False
-    """Left out of `all --quick`, which is to end within five minutes; it runs if it is named."""
+    """Left out of `all --quick`, which should end within five minutes; runs if named."""
 
 
 class WithBaseline(Experiment):
@@ -112,7 +112,7 @@ class PanelSpec(OnData):
     only: list[str] | None = None
     """The models of this panel, if not all, by the names of their rows or lines."""
     quick: dict[str, Any] | None = None
-    """What changes with --quick, above all the data. Without it, --quick leaves larger data out."""
+    """Changes for --quick, above all the data. Without it, --quick leaves out larger data."""
 
     @model_validator(mode="after")
     def _quick_form_is_one(self) -> Self:
@@ -122,7 +122,7 @@ class PanelSpec(OnData):
     def in_quick(self) -> Self | None:
         """The version that --quick runs, if there is one."""
         if self.quick is not None:
-            left_out = {"quick"} | ({"n"} if "split" in self.quick else set())  # another split has another n, or none
+            left_out = {"quick"} | ({"n"} if "split" in self.quick else set())  # another split has its own n, or none
             return type(self).model_validate(self.model_dump(exclude=left_out, exclude_unset=True) | self.quick)
         return self if self.data == QUICK_DATA else None
 
@@ -163,7 +163,7 @@ class ValidationSpec(OnOneSplit):
 
 
 class GameSpec(OnOneSplit):
-    """A look inside the game of PURE, with the settings of each line."""
+    """A look inside PURE's game, with the settings of each line."""
 
     kind: Literal["game"]
     points: Count
@@ -188,7 +188,7 @@ class ExposureSpec(WithBaseline):
     kind: Literal["exposure"]
     exposures: list[float]
     candidates: dict[str, list[Any]] = Field(min_length=1, max_length=1)
-    """One setting and the values from which it is chosen for each model and world."""
+    """One setting and its candidate values, chosen from for each model and world."""
     world: WorldSpec
     test_users: Count
 
@@ -256,7 +256,7 @@ class LogSpec(SpecTable):
     held_out: Literal["ratio", "temporal"] = "ratio"
     """Validation rows: a random fifth, or the latest fifth."""
     seeds: Count = 5
-    """The maximum, where fits take long."""
+    """The maximum, if fits take long."""
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
@@ -266,7 +266,7 @@ class LogSpec(SpecTable):
 
 
 class LeaveOneOutSpec(Experiment):
-    """Whether settings chosen on other logs hold on the one left out."""
+    """Tests whether settings chosen on other logs hold on the one left out."""
 
     kind: Literal["leave_one_out"]
     data: list[LogSpec] = Field(min_length=2)

@@ -1,11 +1,11 @@
-"""How good an update is: the old model, the updated one and a full refit, evaluated on later data.
+"""The quality of an update: the old model, the updated one and a full refit, evaluated on later data.
 
     log in time:   [ fitted on | new | test ]
     old            fitted on the first part; new people get popular items, and new items rank last
     updated        the same model, after `update` with the new part
     refitted       fitted from scratch on both
 
-All three rank the same items for the same people: all items of the first two parts, except what a person had there.
+All three rank the same items for the same people: all items of the first two parts except the person's own.
 People and items that first occur in the test part are left out, since none of the three can know them.
 """
 
@@ -61,7 +61,7 @@ def cut(data: Interactions, shares: Sequence[float]) -> Times:
 
 
 class Outgrown:
-    """A model that knows only some of the people and items, as a scorer of all."""
+    """A model that knows only some of the people and items, but scores all."""
 
     def __init__(self, model: Recommender, n_items: int) -> None:
         self.model, self.n_items, self.name = model, n_items, model.name
@@ -83,7 +83,7 @@ class Outgrown:
 
 
 def later(times: Times, united: Interactions) -> Split:
-    """Everything known, and the part of the test that can be found: new pairs of known people and items."""
+    """A split into everything known, and the test pairs that can be found: new pairs of known people and items."""
     test = times.test
     n_users, n_items = united.shape
     _, user_at = append(united.users, test.users)
@@ -115,7 +115,7 @@ class Old:
 
 @dataclass(frozen=True, eq=False)
 class Updated:
-    """Fitted on the first part and updated with the new one; the time of the update counts."""
+    """Fitted on the first part and updated with the new one; only the update is timed."""
 
     times: Times
 

@@ -1,4 +1,4 @@
-"""Arrays as kernels get them."""
+"""Arrays in the form that kernels take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long kernels took to compile, which happens once on a machine and says nothing about a model."""
+"""The time spent compiling kernels, which happens once per machine and says nothing about a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _event: Any = numba.core.event  # untyped
 
 
 class _Clock(_event.Listener):  # type: ignore[misc]  # its base is Any: numba is untyped
-    """Adds up the time of compilations; a kernel that is compiled for another is part of that one's."""
+    """Adds up compile times; a kernel compiled for another counts as part of that one."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -29,11 +29,11 @@ class _Clock(_event.Listener):  # type: ignore[misc]  # its base is Any: numba i
             self.seconds += time.perf_counter() - self._began
 
     def wait(self, seconds: float) -> None:
-        """Add the time that was spent waiting for another process to compile."""
+        """Add time spent waiting for another process to compile."""
         if not self._depth:
             self.seconds += seconds
 
 
 COMPILING = _Clock()
-"""Its `seconds` are those that this process has spent on compiling so far, or on waiting for others that do"""
+"""Its `seconds` are the time this process has spent compiling so far, or waiting for others to compile."""
 _event.register("numba:compile", COMPILING)

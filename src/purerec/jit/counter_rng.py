@@ -1,7 +1,7 @@
 """Random numbers inside kernels: splitmix64 in counter mode.
 
-Number k of a key is a pure function of (key, k), so results depend neither on the number of threads nor on how the
-draws are cut into calls.
+Number k of a key is a pure function of (key, k), so results depend neither on the number of threads nor on how draws
+are split into calls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def splitmix64(key: Scalar, counter: Scalar) -> Scalar:
 
 @intrinsic
 def mulhi(typingctx: Any, a: Any, b: Any) -> Any:
-    """The upper 64 bits of a * b: maps a random word `a` to range(b), even to within b / 2^64."""
+    """The upper 64 bits of a * b: maps a random word `a` to range(b), uniformly to within b / 2^64."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         wide = ir.IntType(128)

@@ -1,10 +1,10 @@
 """The decorator that compiles kernels, with a cache on disk that is never stale.
 
-Numba looks only at the file that holds a function to decide whether its cached code is still good. A kernel
-that calls a helper of another module, or has a constant of it compiled in, would keep using the old one. So code is
-kept under a digest of the function's module and of every module of the same package that it imports, directly or
-not. Numba keeps it beside the module; here it is in one folder for all installations, and a new environment has what
-was compiled in another. Where no cache folder can be written, kernels are compiled in every process.
+Numba only checks the file that defines a function to decide whether its cached code is still valid. A kernel that
+calls a helper from another module, or has one of its constants compiled in, would keep using the old one. So code is
+stored under a digest of the function's module and of every module of the same package that it imports, directly or
+not. Numba stores it beside the module; here one folder serves all installations, so a new environment reuses what
+another has compiled. If no cache folder is writable, every process compiles its kernels.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import platformdirs
 from purerec.jit.turns import Turns
 
 Scalar = Any
-"""An integer or a float inside a kernel, where it has a machine type that Python's annotations cannot say."""
+"""An integer or a float inside a kernel, where it has a machine type that Python's annotations cannot express."""
 
-# Numba's own annotations know neither intrinsics' call signatures nor the option `_nrt`.
+# Numba's own annotations cover neither the call signatures of intrinsics nor the option `_nrt`.
 intrinsic: Any = numba.extending.intrinsic
 _caching: Any = numba.core.caching
 _config: Any = numba.config
@@ -40,12 +40,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 def kernel(*, inner: bool = False, inline: bool = False) -> Callable[[F], F]:
     """Compile a function.
 
-    - `inner=True`: for kernels that only other kernels call. The way in from Python is left out, which saves a
-      good part of the compile time; a call from Python would crash.
-    - `inline=True`: for large kernels that one other calls: compiled as a part of it and not twice.
-    - `error_model="numpy"`: the check for division by zero would stop vectorisation.
-    - `_nrt=False`: a kernel may not allocate, and in return its helpers take tuples of arrays without counting
-      references, which costs more than the work they do (a draw of an unlabeled item: 90 ns with, 20 without).
+    - `inner=True`: for kernels that only other kernels call. Leaves out the Python wrapper, which saves much of the
+      compile time; a call from Python would crash.
+    - `inline=True`: for large kernels with a single caller: compiled as part of it, not twice.
+    - `error_model="numpy"`: the check for division by zero would prevent vectorisation.
+    - `_nrt=False`: a kernel may not allocate; in return, its helpers take tuples of arrays without reference
+      counting, which costs more than the work they do (drawing an unlabeled item: 90 ns with, 20 ns without).
     - no fastmath: a NaN must stay a NaN, so that divergence is detected.
     """
     options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
@@ -62,10 +62,10 @@ def kernel(*, inner: bool = False, inline: bool = False) -> Callable[[F], F]:
 
 
 class Cache:
-    """Numba's cache of one function, made when first asked: most kernels of a module are never used in a process.
+    """Numba's cache of one function, created on first use: a process never uses most kernels of a module.
 
-    A cache that is damaged, or a disk that is full, must not end a training run: then compile without. Hence the
-    broad excepts: what numba raises on rubbish, from pickle, struct or LLVM, is not a closed list.
+    A damaged cache or a full disk must not end a training run: compile without a cache instead. Hence the broad
+    excepts: on a damaged file, numba may raise anything, from pickle, struct or LLVM.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -75,7 +75,7 @@ class Cache:
     def _numba(self) -> Any:
         try:
             return FunctionCache(self.function)
-        except (RuntimeError, OSError):  # "cannot cache function": no folder can be written; or there is no source
+        except (RuntimeError, OSError):  # "cannot cache function": no folder is writable, or there is no source
             return None
 
     @property
@@ -88,7 +88,7 @@ class Cache:
         return Turns(Path(self._numba.cache_path, f"{self.function.__qualname__}.lock"))
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The machine code of a signature, or None: then numba compiles it next, in this process's turn."""
+        """The machine code of a signature, or None: it is then this process's turn, and numba compiles it."""
         if self._numba is None:
             return None
         try:
@@ -98,13 +98,13 @@ class Cache:
                 found = self._load(signature, context)
                 if found is not None:
                     self._turns.release()
-        except Exception:  # a damaged file can raise anything, and must not end a run: it is compiled again
+        except Exception:  # a damaged file can raise anything and must not end a run: compile again
             return None
         return found
 
     def _load(self, signature: Any, context: Any) -> Any:
-        """Numba would first load all that it can compile, which takes 0.2 s and is needed to compile only: code
-        without the run time of numba's own (`_nrt=False`) calls nothing but what is there from the start."""
+        """Skips loading numba's compiler registries (0.2 s), which cached code without numba's runtime (`_nrt=False`)
+        does not need."""
         return self._numba._load_overload(signature, context)
 
     def save_overload(self, signature: Any, code: Any) -> None:
@@ -112,7 +112,7 @@ class Cache:
             return
         try:
             self._numba.save_overload(signature, code)
-        except Exception:  # a full disk or another's lock costs the next start time, and this one nothing
+        except Exception:  # a full disk or another's lock only slows the next start
             return
         finally:
             self._turns.release()
@@ -123,9 +123,9 @@ class Cache:
 
 
 class KernelFolder:
-    """Where numba finds the code of a function: a folder that is named after all that the code is made of.
+    """Where numba finds the code of a function: a folder named after a digest of everything the code depends on.
 
-    It has the methods of numba's own locators.
+    Implements the interface of numba's locators.
     """
 
     def __init__(self, function: Callable[..., Any], root: Path) -> None:
@@ -140,7 +140,7 @@ class KernelFolder:
             found = cls(function, root)
             try:
                 found.ensure_cache_path()
-            except OSError:  # read only, or full
+            except OSError:  # read-only, or full
                 continue
             return found
         return None
@@ -164,7 +164,7 @@ class KernelFolder:
 
 
 _VERSIONS = 16
-"""How many of a module are kept: installations beside each other, and branches that somebody works on."""
+"""Versions kept per module, for parallel installations and branches."""
 FunctionCache: Any = type(
     "FunctionCache",
     (_caching.FunctionCache,),
@@ -173,7 +173,7 @@ FunctionCache: Any = type(
 
 
 def _roots(source: Path) -> list[Path]:
-    """Folders to try in turn: the one that the user set, else the system's for caches, or beside the module."""
+    """Folders to try in turn: the user's setting, or else the system's cache folder, then the module's folder."""
     if _config.CACHE_DIR:
         return [Path(_config.CACHE_DIR)]
     return [
@@ -184,7 +184,7 @@ def _roots(source: Path) -> list[Path]:
 
 @cache
 def _digest(file: Path) -> str:
-    """Of a module's source and of all that it imports from its own package, directly or not."""
+    """Digest of a module's source and of all modules it imports from its own package, directly or not."""
     found: set[Path] = set()
     ahead = [file]
     while ahead:
@@ -198,13 +198,13 @@ def _digest(file: Path) -> str:
     return whole.hexdigest()
 
 
-# To parse a file takes a hundred times as long, at every start. That both find the same imports is tested.
+# Parsing takes 100 times as long, on every start. Tests check that both find the same imports.
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
 @cache
 def imported(file: Path) -> frozenset[Path]:
-    """The modules of its own package that a module imports anywhere, at its top or in a function."""
+    """The modules of its own package that a module imports, at the top or inside functions."""
     top = file.parent
     while (top / "__init__.py").exists():
         top = top.parent
@@ -216,7 +216,7 @@ def imported(file: Path) -> frozenset[Path]:
 
 
 def _imported_names(source: str) -> Iterator[str]:
-    """All that may be a module: of `from a import b` both a and a.b."""
+    """Every name that may be a module: for `from a import b`, both a and a.b."""
     for origin, names in _IMPORT.findall(source):
         if origin:
             yield origin

@@ -1,6 +1,6 @@
-"""Products of small matrices inside kernels, at a good part of the speed of a core and always in the same order.
+"""Products of small matrices inside kernels, at much of a core's peak speed and always summed in the same order.
 
-BLAS would be as fast, but spreads its sums over threads as it likes, so that results would depend on their number.
+BLAS would be as fast, but splits its sums among threads, so results would depend on their number.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from purerec.types import F32
 
 _ZERO = np.float32(0.0)
 _ROWS, WIDE = 6, 2 * LANES
-"""Of the block of the result that stays in registers"""
+"""Size of the block of the result that stays in registers"""
 _DEPTH = 256
-"""Rows of b that are used for all of a before the next: a block of their columns stays in the first-level cache"""
-_LINE = 16  # floats in a line of the cache
+"""Rows of b that are used for all of a before the next ones: a block of their columns stays in the L1 cache"""
+_LINE = 16  # floats in a cache line
 
 
 @kernel(inner=True)
 def stride_of(width: Scalar) -> Scalar:
-    """Floats from row to row of a matrix of this width: an odd number of lines, lest a column fall on few sets."""
+    """Floats per row of a matrix of this width: an odd number of lines, so that columns do not share cache sets."""
     return ((width + _LINE - 1) // _LINE | 1) * _LINE
 
 
@@ -40,9 +40,9 @@ def multiply(
     depth: Scalar,
     width: Scalar,
 ) -> None:
-    """out (n, width) = a (n, depth) @ b (depth, width), each a flat array with these steps from row to row.
+    """out (n, width) = a (n, depth) @ b (depth, width), each a flat array with these strides between rows.
 
-    `a` may lie any way round, with `a_column` from column to column. `width` is a multiple of LANES.
+    `a` may have either layout: `a_column` is its stride between columns. `width` is a multiple of LANES.
     """
     for start in range(0, depth, _DEPTH):
         end = min(depth, start + _DEPTH)
@@ -66,7 +66,7 @@ def _strip(
     a: F32, a_at: Scalar, a_column: Scalar, b: F32, b_row: Scalar, out: F32, out_at: Scalar,
     start: Scalar, end: Scalar, j: Scalar,
 ) -> None:  # fmt: skip
-    """One row of the result, LANES columns of it."""
+    """LANES columns of one row of the result."""
     acc = load(out, out_at + j) if start > 0 else splat(_ZERO)
     for q in range(start, end):
         acc = acc + load(b, q * b_row + j) * a[a_at + q * a_column]
@@ -78,7 +78,7 @@ def _block(
     a: F32, a_at: Scalar, a_row: Scalar, a_column: Scalar, b: F32, b_row: Scalar, out: F32, out_at: Scalar,
     out_row: Scalar, start: Scalar, end: Scalar, j: Scalar,
 ) -> None:  # fmt: skip
-    """_ROWS rows of the result, WIDE columns of each, all in registers."""
+    """WIDE columns of _ROWS rows of the result, all in registers."""
     zero = splat(_ZERO)
     l0 = l1 = l2 = l3 = l4 = l5 = r0 = r1 = r2 = r3 = r4 = r5 = zero
     if start > 0:

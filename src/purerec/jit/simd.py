@@ -1,10 +1,10 @@
 """Eight floats at a time: a value type for kernels and its functions.
 
-Left to itself, LLVM guards every loop over a row against overlapping arrays, which at eight dimensions costs
-more than the row. Here a row is loaded as a value, so there is nothing to guard: twice to three times the speed
-of plain loops. Kernels keep rows padded with zeros to multiples of `LANES`.
+By default, LLVM guards every loop over a row against overlapping arrays, which at eight dimensions costs more than
+the row itself. Here a row is loaded as a value, so there is nothing to guard: two to three times the speed of plain
+loops. Kernels pad rows with zeros to multiples of `LANES`.
 
-`load` and `store` take a flat float32 array and the number of the first element. Operators work between
+`load` and `store` take a flat float32 array and the index of the first element. Operators work between
 vectors, and between a vector and a scalar. NaN in, NaN out.
 """
 
@@ -20,7 +20,7 @@ from llvmlite import ir
 
 from purerec.jit.decorator import Scalar, intrinsic, kernel
 
-# Numba's own annotations do not reach as far as its extension interface.
+# Numba's own annotations do not cover its extension interface.
 types: Any = numba.types
 models: Any = numba.extending.models
 lower_builtin: Any = numba.extending.lower_builtin
@@ -29,7 +29,7 @@ type_callable: Any = numba.extending.type_callable
 
 LANES = 8
 Vector = Any
-"""A F32x8 inside a kernel."""
+"""An F32x8 inside a kernel."""
 
 _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
 _VECTOR, _INTS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT, LANES)
@@ -185,7 +185,7 @@ def _power_of_two(typingctx: Any, whole: Any) -> Any:
     """2^x for whole x between -126 and 127."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        shape = ir.FunctionType(_INTS, [_VECTOR])  # saturating: defined for NaN, too
+        shape = ir.FunctionType(_INTS, [_VECTOR])  # saturating: also defined for NaN
         n = builder.call(builder.module.declare_intrinsic("llvm.fptosi.sat.v8i32.v8f32", (), shape), args)
         biased = builder.add(n, ir.Constant(_INTS, [127] * LANES))
         return builder.bitcast(builder.shl(biased, ir.Constant(_INTS, [23] * LANES)), _VECTOR)
@@ -222,7 +222,7 @@ _L1, _L2, _L3, _L4, _L5, _L6, _L7 = (np.float32(1.0 / (2 * k + 1)) for k in rang
 
 @kernel(inner=True)
 def exp_negative(x: Vector) -> Vector:
-    """exp(x) for x <= 0, to about one rounding; what is below -87 counts as -87 (1e-38)."""
+    """exp(x) for x <= 0, to about one rounding; x below -87 counts as -87 (1e-38)."""
     low = splat(_SMALLEST_EXPONENT)
     x = where_positive(low - x, low, x)
     n = _nearest(x * _LOG2_E)
@@ -233,7 +233,7 @@ def exp_negative(x: Vector) -> Vector:
 
 @kernel(inner=True)
 def log_1_plus(t: Vector) -> Vector:
-    """log(1 + t) for 0 <= t <= 1, by 2 atanh(t / (2 + t))."""
+    """log(1 + t) for 0 <= t <= 1, as 2 atanh(t / (2 + t))."""
     s = t / (t + _TWO)
     q = s * s
     series = ((((((q * _L7 + _L6) * q + _L5) * q + _L4) * q + _L3) * q + _L2) * q + _L1) * q + _ONE
@@ -255,17 +255,17 @@ def log_positive(x: Vector) -> Vector:
 
 @kernel(inner=True)
 def sigmoid_softplus(x: Vector) -> tuple[Vector, Vector]:
-    """sigmoid(x) and log(1 + exp(x)), neither of which overflows, however large |x| is."""
+    """sigmoid(x) and log(1 + exp(x)); neither overflows, however large |x| is."""
     t = exp_negative(splat(_ZERO) - absolute(x))
     inverse = _ONE / (t + _ONE)
     sigmoid = where_positive(x, inverse, t * inverse)
-    positive_part = where_positive(splat(_ZERO) - x, splat(_ZERO), x)  # this way round a NaN comes through
+    positive_part = where_positive(splat(_ZERO) - x, splat(_ZERO), x)  # in this order, a NaN passes through
     return sigmoid, positive_part + log_1_plus(t)
 
 
 @kernel()
 def probe(x: Scalar, out: Any) -> None:
-    """All functions of one value at once, so that tests can look at them from Python."""
+    """All functions of one value at once, so that tests can check them from Python."""
     v = splat(x)
     s, p = sigmoid_softplus(v)
     out[0], out[1] = total(s) / LANES, total(p) / LANES

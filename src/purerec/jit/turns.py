@@ -1,6 +1,6 @@
-"""One process at a time compiles a kernel. Others that start at the same moment wait for its code, then load it.
+"""One process at a time compiles a kernel. Others that start at the same time wait for its code, then load it.
 
-Workers of a fit, processes of a service and parallel tests all begin with the same kernels.
+Workers of a fit, processes of a service and parallel tests all start with the same kernels.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from purerec.jit.compiling import COMPILING
 try:
     import fcntl
 except ImportError:  # Windows: every process compiles for itself
-    fcntl = None  # type: ignore[assignment]  # mypy takes the name for that of the module
+    fcntl = None  # type: ignore[assignment]  # mypy takes the name for the module's
 
 _LONGEST_S = 120.0
-"""Longer than any kernel takes. A process that was stopped in the middle must not stop all others."""
+"""Longer than any kernel takes. A process that is suspended while compiling must not block all others."""
 _PAUSE_S = 0.02
 _OURS: set[Path] = set()
-"""Locks that this process has. Kernels of one name share a file, and one may be compiled for another."""
+"""Locks held by this process. Kernels of the same name share a file, and one may be compiled for another."""
 
 
 class Turns:
-    """Whose turn it is to compile, by a lock on a file, which the system releases if its holder dies."""
+    """Whose turn it is to compile: a lock on a file, which the system releases if its holder dies."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._held: IO[bytes] | None = None
 
     def take(self) -> None:
-        """Wait for this process's turn. Whoever had it before may have left the code."""
+        """Wait for this process's turn. The previous holder may have cached the code."""
         if fcntl is None or self._path in _OURS:
             return
         began, waited = time.perf_counter(), False

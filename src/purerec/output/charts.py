@@ -1,7 +1,7 @@
 """Charts as SVG: specified in Vega-Lite, drawn by vl-convert (extra `plot`).
 
-A chart has a text alternative, its marks show their values on hover, and its colours are those of `palette`, for
-light and dark pages. Viewing it needs no scripts, fonts or network.
+A chart has a text alternative, its marks show their values on hover, and its colours come from `palette`, for light
+and dark pages. Viewing it needs no scripts, fonts or network.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from purerec.output import palette
 
 _WIDTH, _HEIGHT = 460, 290
 _LETTER = 6.6
-"""Width of a label's letter, estimated generously"""
+"""Width of a letter in a label, a generous estimate"""
 _MOST_MARKS = 60
-"""The most points of a curve that show their values; on longer ones every second, third and so on does"""
+"""Maximum points of a curve that show their values; on longer curves, every second, third and so on does"""
 Spec = dict[str, Any]
 
 
@@ -38,7 +38,7 @@ class Series:
     name: str
     points: Sequence[Point]
     dashed: bool = False
-    """A reference, not what the chart is about."""
+    """A reference, not the subject of the chart."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +57,21 @@ class Spot:
 
 @dataclass(frozen=True)
 class Axis:
-    """What is along an axis."""
+    """The quantity on an axis."""
 
     title: str
     log: bool = False
     zero: bool = False
-    """Whether a linear axis begins at zero."""
+    """True if a linear axis starts at zero."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Something to draw."""
+    """A chart to draw."""
 
     title: str
     alt: str
-    """The text alternative: what a person who cannot see the chart should know."""
+    """The text alternative, for people who cannot see the chart."""
     spec: Spec
     height: int = _HEIGHT
 
@@ -79,7 +79,7 @@ class Chart:
 def lines(
     title: str, series: Sequence[Series], x: Axis, y: Axis, *, shape: Literal["linear", "steps"] = "linear"
 ) -> Chart:
-    """Curves, with bands where points have intervals. `steps` fills the area below, as histograms do."""
+    """Curves, with bands if points have intervals. `steps` fills the area below, as in a histogram."""
     shown = [
         Series(s.name, [p for p in s.points if _drawable(p.x, x) and _drawable(p.y, y)], s.dashed) for s in series
     ]
@@ -134,7 +134,7 @@ def lines(
 
 
 def scatter(title: str, spots: Sequence[Spot], x: Axis, y: Axis, *, labels: bool = True) -> Chart:
-    """Spots with their names beside them, with intervals where they have them."""
+    """Spots with their names beside them, and intervals if they have any."""
     groups = list(dict.fromkeys(spot.group for spot in spots))
     rows: list[Spec] = [
         {
@@ -179,7 +179,7 @@ def scatter(title: str, spots: Sequence[Spot], x: Axis, y: Axis, *, labels: bool
 
 
 def bubbles(title: str, spots: Sequence[Spot], x: Axis, size: str) -> Chart:
-    """A line for each spot in the order given, its place on `x`, and circles whose area is `size`."""
+    """A line for each spot, in the given order, with a circle at its place on `x` whose area is `size`."""
     names = [spot.name for spot in spots]
     rows: list[Spec] = [
         {
@@ -193,7 +193,7 @@ def bubbles(title: str, spots: Sequence[Spot], x: Axis, size: str) -> Chart:
         if _drawable(spot.x, x)
     ]
     groups = list(dict.fromkeys(spot.group for spot in spots))
-    # Browser fonts are wider than the one that labels are measured with.
+    # Browser fonts are wider than the font used to measure labels.
     room = _LETTER * max((len(name) for name in names), default=0)
     axis = {"title": None, "grid": True, "domain": False, "ticks": False, "minExtent": room, "labelLimit": 2 * room}
     place = _channel("x", x, [r["x"] for r in rows])
@@ -238,7 +238,7 @@ def vega_lite(chart: Chart) -> Spec:
 
 
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-"""vl-convert ships the first, so that text is measured alike on all machines; the next two are equally wide."""
+"""vl-convert ships the first, so text is measured the same way on all machines; the next two have the same width."""
 _CONFIG: Spec = {
     "font": _FONT,
     "view": {"stroke": None},
@@ -294,7 +294,7 @@ def _channel(field: str, axis: Axis, values: Sequence[float]) -> Spec:
         powers = "replace(format(datum.value, '.0e'), '+', '')"
         plain = low >= -3 and high <= 4
         shape |= {"values": ticks, "labelOverlap": False} | ({"format": "~g"} if plain else {"labelExpr": powers})
-        # Below one power of ten, the axis ends at the values, and Vega chooses the ticks.
+        # If the values span less than a power of ten, the axis ends at the values, and Vega chooses the ticks.
         if math.log10(max(values) / min(values)) < 1:
             shape = {"title": axis.title, "grid": field == "y", "format": "~g", "tickCount": 4}
             scale["domain"] = [min(values) / 1.1, max(values) * 1.1]
@@ -313,11 +313,11 @@ def _said(value: float, low: float | None, high: float | None) -> str:
 
 
 _SIDES = {"right": ("left", 7, 0), "left": ("right", -7, 0), "above": ("center", 0, -11), "below": ("center", 0, 11)}
-"""Where a name may be placed: alignment, and distance from its spot"""
+"""Possible places of a name: alignment, and distance from its spot"""
 
 
 def _sides(rows: Sequence[Spec], place: Spec) -> list[str]:
-    """For each spot, the side on which its name covers the fewest others, as far as can be told before drawing."""
+    """For each spot, the side on which its name covers the fewest others, estimated before drawing."""
     xs, ys = (_positions([r[f] for r in rows], place[f], size) for f, size in (("x", _WIDTH - 60), ("y", -210)))
     taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in zip(xs, ys, strict=True)]
     chosen = []
@@ -333,7 +333,7 @@ def _sides(rows: Sequence[Spec], place: Spec) -> list[str]:
 
 
 def _positions(values: Sequence[float], channel: Spec, size: float) -> list[float]:
-    """In pixels, from the lowest value up (or, with a negative size, from the highest down)."""
+    """Positions in pixels, from the lowest value up (or, with a negative size, from the highest down)."""
     at = [math.log10(v) if channel["scale"]["type"] == "log" else v for v in values]
     low, high = min(at, default=0), max(at, default=1)
     return [(v - low) / ((high - low) or 1) * size for v in at]

@@ -1,4 +1,4 @@
-"""What the command line prints: rich tables on a terminal, plain text in a pipe, JSON on request."""
+"""Output of the command line: rich tables on a terminal, plain text in a pipe, JSON on request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def speaking(level: Verbosity) -> Iterator[None]:
 
 
 def progress() -> bool:
-    """Whether to show progress bars: on a terminal, unless --quiet or --verbose is given."""
+    """Return whether to show progress bars: on a terminal, unless --quiet or --verbose is given."""
     return err.is_terminal and _level == "usual"
 
 
@@ -63,23 +63,23 @@ def fail(text: str) -> None:
 
 
 def say(text: str = "") -> None:
-    """A line of the answer, on standard output, without markup: titles and ids are data."""
+    """Print a line of the answer on standard output, without markup: titles and ids are data."""
     sys.stdout.write(visible(text, sys.stdout.encoding) + "\n")
 
 
 def visible(text: str, encoding: str | None = None) -> str:
-    """Text that shows and does nothing else: an id may hold what would clear a terminal, or colour it."""
+    """Text without control characters: an id may contain codes that would clear a terminal, or colour it."""
     return printable(text.translate(_CONTROLS), encoding)
 
 
 def printable(text: str, encoding: str | None = None) -> str:
-    """Text with escapes for what the output cannot show: other alphabets, or undecodable bytes in file names."""
+    """Text with escapes for characters that the output cannot encode, or undecodable bytes in file names."""
     encoding = encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, bold: Container[tuple[int, int]] = ()) -> None:
-    """A table; columns of numbers are aligned to the right; the cells (row, column) in `bold` stand out."""
+    """Print a table; columns of numbers are aligned to the right, and the cells (row, column) in `bold` are bold."""
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [all(isinstance(row[n], int | float | None) for row in rows) for n in range(len(headings))]
     if not sys.stdout.isatty():
@@ -107,9 +107,9 @@ def _cell(value: Any) -> str:
 
 
 def write_json(value: Any, target: str) -> None:
-    """Write JSON to a file (as a whole or not at all), or to standard output for '-'."""
+    """Write JSON to a file (completely or not at all), or to standard output for '-'."""
     plain = target == "-" and codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
-    # The escape of a lone surrogate, as in a file name, is valid JSON, too.
+    # The escape of a lone surrogate, as in a file name, is also valid JSON.
     text = printable(json.dumps(_finite(value), indent=2, ensure_ascii=plain, allow_nan=False) + "\n")
     if target == "-":
         sys.stdout.write(text)
@@ -120,7 +120,7 @@ def write_json(value: Any, target: str) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: null stands for them."""
+    """Replace NaN and infinity, which JSON does not have, with null."""
     if isinstance(value, dict):
         return {key: _finite(v) for key, v in value.items()}
     if isinstance(value, list | tuple):

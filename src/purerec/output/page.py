@@ -51,7 +51,7 @@ def section(title: str, *content: str, name: str = "") -> str:
 
 
 def grid(parts: Sequence[str]) -> str:
-    """Parts side by side, where there is room."""
+    """Parts side by side, if there is room."""
     return "<div class='grid'>" + "".join(parts) + "</div>"
 
 
@@ -73,7 +73,7 @@ def table(
 ) -> str:
     """A table of texts. Columns are aligned to the right, except for those in `words`.
 
-    `**text**` is the best of its column; rows that begin with a space add detail to the row above.
+    `**text**` marks the best of its column; rows that start with a space add details to the row above.
     """
     side = ["" if n in words else " class='n'" for n in range(len(headings))]
     head = "".join(f"<th{side[n]}>{escape(text)}</th>" if text else "<td></td>" for n, text in enumerate(headings))

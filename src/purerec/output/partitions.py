@@ -1,6 +1,6 @@
 """Lists for everybody as a folder of Parquet files, one for each partition of the users.
 
-The worker of a partition writes its file under a temporary name and renames it. What an earlier run has finished is
+The worker of a partition writes its file under a temporary name and renames it. Files finished by an earlier run are
 not redone; `lists.json` records the model and options of the files, so that different lists are never mixed.
 """
 
@@ -22,8 +22,8 @@ from purerec.storage.paths import AnyPath, why
 
 ABOUT = "lists.json"
 _MOST_USERS, _FEWEST_USERS, _USUAL = 50_000, 256, 16
-"""Most and fewest users of a partition, and the usual number of partitions; not those of the cluster, so that another
-can continue"""
+"""Maximum and minimum users of a partition, and the usual number of partitions. Independent of the cluster, so that
+another can continue."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def partitions(n_users: int) -> list[Partition]:
 
 
 def left_to_do(out: AnyPath, model_folder: AnyPath, n_users: int, options: Mapping[str, Any]) -> list[Partition]:
-    """The partitions that are not in the folder yet; a new folder is initialised."""
+    """The partitions that are not yet in the folder; a new folder is initialised."""
     folder, parts = Path(out), partitions(n_users)
     try:
         made_of = hashlib.sha256(Path(model_folder, MANIFEST).read_bytes()).hexdigest()
@@ -70,7 +70,7 @@ def left_to_do(out: AnyPath, model_folder: AnyPath, n_users: int, options: Mappi
 
 
 def write_partition(out: AnyPath, model: Recommender, part: Partition, k: int, options: Mapping[str, Any]) -> int:
-    """Write the lists of some users; returns the number of rows."""
+    """Write the lists of some users; return the number of rows."""
     users = model.users.take(range(part.start, part.stop))
     return write_parts(Path(out) / part.file, model.recommend_blocks(users, k, **options))
 

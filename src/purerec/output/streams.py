@@ -1,8 +1,7 @@
 """Standard streams that may be closed, full, or without a reader.
 
-Python's own streams can fail in three ways: None instead of a stream, errors on any write, and complaints at
-shutdown. After `open_streams`, a failed write to standard output is an `OutputError`, and one to standard error is
-ignored.
+Python's own streams can fail in three ways: None instead of a stream, errors on any write, and messages at shutdown.
+After `open_streams`, a failed write to standard output raises an `OutputError`, and one to standard error is ignored.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def open_streams() -> None:
     if os.name != "posix":
         return
     # Closed descriptors would be reused by the next files opened. The replacement for standard output is not writable
-    # either, so that a lost answer is an error and not a success.
+    # either, so that a lost answer is an error, not a success.
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -62,7 +61,7 @@ def open_streams() -> None:
 
 
 def abandon_output() -> None:
-    """Discard what could not be written; otherwise Python would try again at exit."""
+    """Discard output that could not be written; otherwise Python would try again at exit."""
     _point(1, os.O_WRONLY)
 
 

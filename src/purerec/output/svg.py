@@ -79,7 +79,7 @@ def _vl_convert() -> Any:
 
 
 def can_draw() -> bool:
-    """Whether the extra is installed."""
+    """Return whether the extra is installed."""
     from importlib.util import find_spec
 
     return find_spec("vl_convert") is not None
@@ -96,7 +96,7 @@ def _labelled(alt: str) -> Element:
 
 
 def _clean(node: Element) -> None:
-    """Remove what nobody sees; Vega's description of a mark becomes its title, which browsers show on hover."""
+    """Remove invisible elements; Vega's description of a mark becomes its title, which browsers show on hover."""
     for child in list(node):
         is_mark = (
             child.attrib.get("role") == "graphics-symbol" and child.attrib.get("aria-roledescription") != "title"

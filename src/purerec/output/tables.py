@@ -1,6 +1,6 @@
 """Writing a table in parts to one file, with only a few parts in memory at a time.
 
-Parquet, CSV or JSON lines, by the suffix; written as `storage.files` says.
+Parquet, CSV or JSON lines, by the suffix; written as described in `storage.files`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SUFFIXES = (".parquet", ".csv", ".jsonl", ".ndjson")
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """The path, if a table can be written there; to be checked before any work is done."""
+    """Return the path if a table can be written there; call this before any work is done."""
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"{target}: choose a name that ends in one of {', '.join(SUFFIXES)}")
@@ -30,7 +30,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 
 
 def write_parts(path: str | os.PathLike[str], parts: Iterator[pl.DataFrame]) -> int:
-    """Write all parts (at least one, all with the same columns); returns the number of rows."""
+    """Write all parts (at least one, all with the same columns); return the number of rows."""
     target = check_target(path)
     counted = _Counted(parts)
     with open_output(target) as file:
@@ -44,7 +44,7 @@ def write_parts(path: str | os.PathLike[str], parts: Iterator[pl.DataFrame]) -> 
 
 
 class _Counted:
-    """Parts, and a count of their rows. Keeps their error, which Polars would wrap in one of its own."""
+    """Parts, and a count of their rows. Keeps their error, which Polars would wrap in its own."""
 
     def __init__(self, parts: Iterator[pl.DataFrame]) -> None:
         self._parts, self.rows = parts, 0
@@ -82,5 +82,5 @@ def _write_parquet(file: BinaryIO, parts: _Counted) -> None:
         for part in chain([first], stream):
             yield part if columns is None else part.select(columns)
 
-    # Not by its name: Polars' threads would recreate the file after an interruption.
+    # Pass the open file, not its name: Polars' threads would recreate the file after an interruption.
     register_io_source(source, schema=dict(first.schema)).sink_parquet(file)

@@ -34,7 +34,7 @@ def check_can_log() -> None:
 
 
 def log_fit(model: Recommender, folder: Path, metrics: Mapping[str, float]) -> str:
-    """Log a fitted model that is stored in a folder; returns the id of the run."""
+    """Log a fitted model that is stored in a folder; return the id of the run."""
     mlflow = _mlflow()
     from mlflow.entities import Metric
     from mlflow.models import ModelSignature
@@ -90,7 +90,7 @@ class Recommended:
         import pandas
 
         lists = self.model.recommend(table["user"].tolist(), k=int((params or {}).get("k", 10)))
-        return pandas.DataFrame(lists.to_dict(as_series=False))  # to_pandas needs pyarrow, which the extra has not
+        return pandas.DataFrame(lists.to_dict(as_series=False))  # to_pandas needs pyarrow, which the extra lacks
 
 
 def _load_pyfunc(path: str) -> Recommended:

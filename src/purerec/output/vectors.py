@@ -41,9 +41,9 @@ WITH_VECTORS = (
 KIND = "vectors"
 ITEMS, USERS, INDEX = "items.parquet", "users.parquet", "items.usearch"
 CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
-"""Settings of HNSW: links per item, and how many candidates are kept while building and while searching"""
+"""Settings of HNSW: links per item, and the candidates kept while building and while searching"""
 ENOUGH = 0.97
-"""Recall at which the first way of building the graph is good enough"""
+"""Recall at which the first method of building the graph is good enough"""
 SAMPLE = 1000
 """Users whose lists are compared with exact ones"""
 
@@ -57,7 +57,7 @@ class Exported:
     items: int
     dim: int
     recall: float | None
-    """Share of the exact ten best that the index finds, over a sample of users; None without an index"""
+    """Share of the exact ten best items that the index finds, over a sample of users; None without an index"""
 
 
 def vectors(model: Recommender) -> tuple[F32, F32]:
@@ -141,7 +141,7 @@ class ItemIndex:
             raise StoreError(f"{folder} has no index; export it again with --index (or index=True)")
         library = _usearch()
         file = folder / INDEX
-        # Format 1 has a checksum of the index only.
+        # Format 1 only has a checksum of the index.
         digests = {INDEX: about["index"]["sha256"], ITEMS: about.get("sha256", {}).get(ITEMS)}
         try:
             damaged = [name for name, known in digests.items() if known and _sha256(folder / name) != known]
@@ -196,10 +196,9 @@ def make_index(users: F32, items: F32) -> tuple[Any, float]:
     """A graph of the items for inner products, and its recall for these users.
 
     A graph that links items by inner product suits the models measured here, but can lose short vectors, since long
-    ones are close to all. If recall is too low, another is built from items with one more element that makes all of
-    them equally long: ordering by inner product is then ordering by distance, for which such graphs are made, and
-    with a zero there in users' vectors the scores are unchanged (Bachrach et al. 2014). The better of the two is
-    kept.
+    ones are close to all. If recall is too low, another is built from items with an extra element that gives all of
+    them the same length: ordering by inner product is then ordering by distance, for which such graphs are designed,
+    and a zero in users' vectors leaves the scores unchanged (Bachrach et al. 2014). The better of the two is kept.
     """
     graph = build_graph(items)
     recall = measure_recall(graph, users, items)
@@ -227,7 +226,7 @@ def build_graph(rows: F32) -> Any:
 
 
 def search_graph(graph: Any, users: F32, k: int) -> TopK:
-    """The k best of each user vector (n, dim); a graph of wider vectors has an element that is zero for users."""
+    """The k best items of each user vector (n, dim); if the graph's vectors are wider, users get a zero there."""
     queries = np.pad(users, ((0, 0), (0, graph.ndim - users.shape[1])))
     found = graph.search(queries, k)
     if len(queries) == 1:  # for one query, the result is a single list without its length
@@ -240,12 +239,12 @@ def search_graph(graph: Any, users: F32, k: int) -> TopK:
 
 
 def measure_recall(graph: Any, users: F32, items: F32, *, k: int = 10) -> float:
-    """The share of the exact k best that the graph finds, over at most `SAMPLE` users spread evenly."""
+    """The share of the exact k best items that the graph finds, over at most `SAMPLE` evenly spaced users."""
     k = min(k, len(items))
     some = users[np.unique(np.linspace(0, len(users) - 1, min(SAMPLE, len(users))).astype(np.int64))]
     exact = top_k(Dots(some, items), np.arange(len(some)), k)
     found = search_graph(graph, some, k)
-    # By score, so that either of two equally good items counts.
+    # Compare scores, so that either of two equally good items counts.
     worst = exact.scores[:, -1:]
     return float(np.mean(found.scores >= worst - 1e-5 * np.maximum(1, np.abs(worst))))
 

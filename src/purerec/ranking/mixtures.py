@@ -15,10 +15,10 @@ from purerec.types import F32, I32, I64
 
 
 def ranks_of_mixtures(one: F32, other: F32, weights: Sequence[float], positives: Csr) -> I32:
-    """(len(weights), n_positives) 1-based ranks for each mixture; those of a user ascend.
+    """(len(weights), n_positives) 1-based ranks for each mixture, ascending within each user.
 
     `one`, `other`: (n_users, n_items); an item with -inf in `one` is not a candidate. Ties count against a positive:
-    a mixture that cannot tell items apart must not look good.
+    a mixture that scores items equally must not look good.
     """
     found = np.empty((len(weights), len(positives)), dtype=np.int32)
     rows = constant(np.arange(len(one)), np.int64)

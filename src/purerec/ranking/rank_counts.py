@@ -1,4 +1,4 @@
-"""Kernels of evaluation: how many items rank before each positive. Arguments: see `ranking.tiles`."""
+"""Kernels for evaluation: how many items rank before each positive. Arguments: see `ranking.tiles`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from purerec.ranking.tiles import (
 from purerec.types import F32, I32, I64
 
 MANY = 768
-"""With this many positives or more, items are sorted into the gaps between them instead of compared with each."""
+"""With at least this many positives, items are sorted into the gaps between them instead of compared with each."""
 
 
 @kernel()
 def _gap(s: Scalar, p: Scalar, bar: F32, place: I32, a: Scalar, b: Scalar) -> Scalar:
     """The first of the positives a to b (best first) that comes after an item; b if none does.
 
-    The number of steps depends on b - a only and no step branches, so that the next item need not wait.
+    The number of steps depends only on b - a and no step branches, so the CPU can overlap items.
     """
     n = b - a
     while n > 1:
@@ -41,9 +41,9 @@ def _gap(s: Scalar, p: Scalar, bar: F32, place: I32, a: Scalar, b: Scalar) -> Sc
 
 @kernel()
 def _count_one(s: Scalar, p: Scalar, by: Scalar, bar: F32, place: I32, count: I32, a: Scalar, b: Scalar) -> None:
-    """Counts one item for (or, with by = -1, against) each of the positives a to b that it precedes.
+    """Count one item (or, with by = -1, uncount it) for each of the positives a to b that it precedes.
 
-    With many positives it is counted only in the gap that it falls into; `finish_ranks` adds up the gaps.
+    With many positives, count it only in the gap that it falls into; `finish_ranks` adds up the gaps.
     """
     if b - a < MANY:
         for q in range(a, b):
@@ -68,7 +68,7 @@ def _count_others(
     a: Scalar,
     b: Scalar,
 ) -> None:
-    """Counts n items in any order, idx[first] and following, whose scores stand in the scratch memory."""
+    """Count n items in any order, from idx[first] on, whose scores are in the scratch memory."""
     if b - a < MANY:
         width = (n + BLOCK - 1) // BLOCK * BLOCK
         scratch[n:width] = -np.inf
@@ -85,7 +85,7 @@ def _count_others(
 
 @kernel()
 def _sort_positives(is_pool: Scalar, bar: F32, place: I32, count: I32, a: Scalar, b: Scalar) -> None:
-    """Sorts the positives a to b, best first; those of a pool are counted for each other."""
+    """Sort the positives a to b, best first; with a pool, also count them for each other."""
     sort(bar, place, a, b - a)
     if is_pool:
         for q in range(a, b):
@@ -104,11 +104,11 @@ def _count_tile(
     a: Scalar,
     b: Scalar,
 ) -> None:
-    """Counts the items of a tile, whose first one has the place `first`, for each of the positives a to b."""
+    """Count the items of a tile, which starts at place `first`, for each of the positives a to b."""
     if b - a < MANY:
         for q in range(a, b):
             own = place[q] - first
-            # Equal scores count before the positive's own place, not after it; in its own block, one by one.
+            # Equal scores count before the positive's own place but not after it; in its own block, one by one.
             split = min(max(own, 0), width) // BLOCK * BLOCK
             n = not_below(tile, at, split, bar[q]) + above(tile, at + split, width - split, bar[q])
             if 0 <= own < width:
@@ -143,7 +143,7 @@ def start_ranks_of_products(
     place: I32,
     count: I32,
 ) -> Scalar:
-    """Scores the positives and sorts them; counts the others for them (a pool) or against them (excluded)."""
+    """Score and sort the positives; count the others (a pool), or uncount them (excluded items)."""
     for r in range(first, last):
         u = rows[r]
         a, b = ptr[u], ptr[u + 1]
@@ -181,7 +181,7 @@ def count_products(
     place: I32,
     count: I32,
 ) -> Scalar:
-    """Counts all items of a slab (places from `start` on) for the positives of each user."""
+    """Count all items of a slab (places from `start` on) for the positives of each user."""
     for p in range(first, last, PANEL):
         end = min(p + PANEL, last)
         length = fetch_vectors(rows, p, end, users, scratch)
@@ -218,7 +218,7 @@ def count_panel(
     place: I32,
     count: I32,
 ) -> Scalar:
-    """Both of the above for given scores: row r of the panel (n, n_items), flat, is that of user rows[r]."""
+    """Both of the above for given scores: row r of the panel (n, n_items), flat, belongs to user rows[r]."""
     for r in range(first, last):
         if not all_finite(panel, r * n_items, n_items):
             return r
@@ -243,7 +243,7 @@ def count_panel(
 
 @kernel()
 def finish_ranks(first: Scalar, last: Scalar, rows: I64, scratch: F32, ptr: I64, count: I32) -> Scalar:
-    """Counts of what stands before -> 1-based ranks."""
+    """Turn counts of preceding items into 1-based ranks."""
     for r in range(first, last):
         a, b = ptr[rows[r]], ptr[rows[r] + 1]
         if b - a >= MANY:
@@ -256,7 +256,7 @@ def finish_ranks(first: Scalar, last: Scalar, rows: I64, scratch: F32, ptr: I64,
 
 @kernel()
 def difference(ptr: I64, idx: I32, other_ptr: I64, other_idx: I32, kept_ptr: I64, kept_idx: I32) -> Scalar:
-    """Writes the pairs that are not among the others (rows sorted in both); returns their number."""
+    """Write the pairs that are not among the others (rows sorted in both); return their number."""
     n = 0
     kept_ptr[0] = 0
     for u in range(len(ptr) - 1):

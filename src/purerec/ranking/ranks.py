@@ -4,13 +4,13 @@ The tie rule: equal scores are ordered by a fixed permutation of the items, draw
 scorer that gives every item the same score is therefore ranked like a random list, never like a perfect one,
 and the order is the same for every user, model, block size and number of threads.
 
-All kernels walk through the items in the order of that permutation (an item's position in it is its `place`).
-A later item never overtakes an equal one before it, so the rule costs nothing. Ranks come
-from counting, for each positive, the candidates that stand before it; only a user's positives are sorted.
+All kernels go through the items in the order of that permutation (an item's position in it is its `place`). A later
+item never overtakes an earlier one with the same score, so the rule costs nothing. A positive's rank is found by
+counting the candidates before it; only a user's positives are sorted.
 
 Scores of factor models are chains of fused multiply-adds in the order of the dimensions, each correctly
-rounded: vectorised or not, in whatever blocks, they have the same bits. Other models are asked for panels of users
-whose size depends on the number of items only, since a matrix product may round differently for a different number of
+rounded: vectorised or not, and with any block size, they have the same bits. Other models score panels of users
+whose size depends only on the number of items, since a matrix product may round differently for a different number of
 rows.
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _FEW = 8
-"""For up to this many users (a server request), lists are made without a transposed copy of the item factors."""
+"""For up to this many users (a server request), lists are computed without a transposed copy of the item factors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Ranks:
     """1-based ranks of positives: those of `user_idx[i]` are `values[indptr[i]:indptr[i + 1]]`, ascending."""
 
     user_idx: I64
-    """(n,) the users that have positives, ascending"""
+    """(n,) the users with positives, ascending"""
     indptr: I64
     """(n + 1,)"""
     values: I32
@@ -124,14 +124,14 @@ def ranks(
 
 
 def _is_one_list(factors: tuple[F32, F32, F32]) -> bool:
-    """Whether everybody gets the same list: with user vectors of zeros, only the item bias counts."""
+    """Return whether everybody gets the same list: with user vectors of zeros, only the item bias counts."""
     return not factors[0].any()
 
 
 def _ranks_in_one_list(
     name: str, bias: F32, ptr: I64, idx: I32, excluded_ptr: I64, excluded_idx: I32, place_of: I32
 ) -> I32:
-    """Ranks where all users share one list: the position in it, minus the user's excluded items before it."""
+    """Ranks if all users share one list: the position in it, minus the number of excluded items before it."""
     if not np.isfinite(bias).all():
         raise ScoreError(f"{name} gave scores that are not finite; they cannot be ranked")
     n_users, n_items = len(ptr) - 1, len(place_of)
@@ -174,7 +174,7 @@ def top_k(
         wanted = np.zeros(shape[1], dtype=np.bool_)
         wanted[indices_of(candidates, shape[1], "item")] = True
         order = constant(order[wanted[order]], np.int32)
-    # A heap for each user, its worst item at the root: what does not beat the root is skipped.
+    # A heap for each user, with the worst item at the root: items that do not beat the root are skipped.
     score = np.full((len(rows), k), -np.inf, dtype=np.float32)
     place = np.full((len(rows), k), -1, dtype=np.int32)
     size = np.zeros(len(rows), dtype=np.int64)
@@ -213,7 +213,7 @@ def top_k_of_row(
         wanted = indices_of(candidates, n, "item")
         values[wanted] = scores[wanted]
     values[indices_of(excluded, n, "item")] = -np.inf
-    # At least k items are no worse than the k-th best of the block maxima, and few others are.
+    # At least k items are no worse than the k-th best block maximum, and few others are.
     width = max(1, n // (8 * k))
     blocks = values[: n - n % width].reshape(-1, width).max(axis=1)
     bar = np.partition(blocks, -k)[-k] if k < len(blocks) else -np.inf

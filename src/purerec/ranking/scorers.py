@@ -1,4 +1,4 @@
-"""Where scores come from: factors in slabs, panels of a generic model, and threads over users."""
+"""Sources of scores: factors in slabs, panels of a generic model, and threads over users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _PANEL_SCORES = 1 << 24
-"""The most scores requested from a generic model at once: 64 MB."""
+"""Maximum number of scores requested from a generic model at once: 64 MB."""
 DIVERGED = "it cannot be ranked: training diverged, lower the learning rate"
 
 
@@ -52,7 +52,7 @@ class Scorer(Protocol):
 
 
 def as_scorer(model: Any) -> Scorer:
-    """Any object with a `score` method; its name defaults to that of its class, its `factors` to None."""
+    """Accept any object with a `score` method; its name defaults to that of its class, its `factors` to None."""
     if isinstance(model, type) or not callable(getattr(model, "score", None)):
         what = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
         raise ConfigError(f"cannot evaluate {what}; give a fitted model, an object with score(user_idx)")
@@ -77,7 +77,7 @@ class _Named:
 
 
 def shape_of(model: Scorer, rows: I64, pairs: Csr | None) -> tuple[int, int]:
-    """(n_users, n_items), from the first source that knows; a generic model does not tell its number of users."""
+    """(n_users, n_items), from the first source that has them; a generic model does not give its number of users."""
     if pairs is not None:
         return pairs.shape
     factors = model.factors()
@@ -176,7 +176,7 @@ def panels(
                 f"{model.name} gave scores of the shape {panel.shape} for {part.stop - at} users and "
                 f"{n_items:,} items"
             )
-        with np.errstate(over="ignore"):  # a float64 that is too large becomes inf and is refused
+        with np.errstate(over="ignore"):  # a float64 that is too large becomes inf, which is an error
             yield part, constant(panel, np.float32).ravel()
 
 
@@ -199,7 +199,7 @@ class Workers:
             self._pool.shutdown()
 
     def run(self, kernel: Callable[..., int], rows: I64, *args: Any) -> None:
-        """kernel(first, last, rows, scratch, *args) over all rows; see `purerec.ranking.tiles`."""
+        """Run kernel(first, last, rows, scratch, *args) over all rows; see `purerec.ranking.tiles`."""
         n = len(rows)
         if self._pool is None:
             parts = [(0, n)]

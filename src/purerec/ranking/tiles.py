@@ -1,9 +1,9 @@
-"""Kernels that ranks and lists share: scores of factor models in tiles, and the order of items.
+"""Kernels shared by ranks and lists: scores of factor models in tiles, and the order of items.
 
-Kernels of ranking walk through the items in the tie order of `purerec.ranking.ranks`; an item's position in it is its
-`place`. The first arguments of those that Python calls are always: the range of rows to work on, `rows` (the user of
-each row), and scratch memory of `scratch_size` values. Their result is the first row with a NaN or infinite score,
-or -1.
+Ranking kernels go through the items in the tie order of `purerec.ranking.ranks`; an item's position in it is its
+`place`. Kernels called from Python always take these arguments first: the range of rows to work on, `rows` (the user
+of each row), and scratch memory of `scratch_size` values. They return the first row with a NaN or infinite score, or
+-1.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from purerec.jit.decorator import Scalar, intrinsic, kernel
 from purerec.types import F32, I32, I64
 
 TILE = 704
-"""Items scored at a time: four users' scores of a tile (11 kB) stay in the first-level cache.
+"""Items scored at a time: four users' scores of a tile (11 kB) stay in the L1 cache.
 
-Not a power of two, which would put the rows of a tile on the same cache lines."""
+Not a power of two, which would map the rows of a tile to the same cache lines."""
 BLOCK = 64
 """Tiles end at multiples of this, so that vector loops have no remainder."""
 PANEL = 64
-"""Users that go through a tile together, while it is in the second-level cache."""
+"""Users that share a tile while it is in the L2 cache."""
 
 
 def scratch_size(dim: int) -> int:
-    """Float32 values that a kernel needs: a tile for four users, and the vectors of a panel."""
+    """The number of float32 values that a kernel needs: a tile for four users, and the vectors of a panel."""
     return 4 * TILE + PANEL * padded(dim)
 
 
@@ -47,7 +47,7 @@ def _fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 @kernel()
 def dot(users: F32, u: Scalar, items: F32, i: Scalar, bias: F32) -> Scalar:
-    """Score of one pair, with the bits that `score_tile` gives it."""
+    """Score of one pair, bit for bit as in `score_tile`."""
     s = bias[i]
     for k in range(users.shape[1]):
         s = _fma(users[u, k], items[i, k], s)
@@ -56,7 +56,7 @@ def dot(users: F32, u: Scalar, items: F32, i: Scalar, bias: F32) -> Scalar:
 
 @kernel()
 def score_pairs(rows: I64, users: F32, items: F32, bias: F32, panel: F32) -> None:
-    """(len(rows), n_items) scores, one pair at a time: for few users, who are not worth a slab."""
+    """(len(rows), n_items) scores, one pair at a time: for too few users to be worth a slab."""
     for r in range(len(rows)):
         for i in range(len(items)):
             panel[r, i] = dot(users, rows[r], items, i, bias)
@@ -64,7 +64,7 @@ def score_pairs(rows: I64, users: F32, items: F32, bias: F32, panel: F32) -> Non
 
 @kernel()
 def fetch_vectors(rows: I64, first: Scalar, last: Scalar, users: F32, scratch: F32) -> Scalar:
-    """Copies the vectors of up to PANEL users behind the tiles, padded with zeros; returns their length."""
+    """Copy the vectors of up to PANEL users behind the tiles, padded with zeros; return their length."""
     dim = users.shape[1]
     length = (dim + 3) // 4 * 4
     scratch[4 * TILE : 4 * TILE + PANEL * length] = 0
@@ -80,8 +80,8 @@ def score_tile(
 ) -> None:
     """Scores (4, TILE), flat, of four users for the items of one tile.
 
-    Offsets are constants and indices are unsigned, without which the loops are not vectorised. Four dimensions
-    at a time: 16 user values stay in registers.
+    Offsets are constants and indices are unsigned; otherwise the loops are not vectorised. Four dimensions at a time:
+    16 user values stay in registers.
     """
     for j in range(width):
         a = np.uint64(j)
@@ -111,7 +111,7 @@ def score_tile(
 
 @kernel()
 def fetch_tile(panel: F32, at: Scalar, order: I32, first: Scalar, scratch: F32) -> Scalar:
-    """Copies given scores of a tile in the tie order, and -inf up to the next full block; returns the width."""
+    """Copy given scores of a tile in tie order, and -inf up to the next full block; return the width."""
     n = min(TILE, len(order) - first)
     for j in range(n):
         scratch[j] = panel[at + order[first + j]]
@@ -130,7 +130,7 @@ def all_finite(scores: F32, first: Scalar, n: Scalar) -> Scalar:
 
 @kernel()
 def above(scores: F32, first: Scalar, n: Scalar, bar: Scalar) -> Scalar:
-    """How many of n scores are higher than the bar. A 32-bit count: sixteen to a vector register."""
+    """The number of n scores above the bar. A 32-bit count: sixteen per vector register."""
     count = np.int32(0)
     for j in range(n):
         count = np.int32(count + np.int32(scores[np.uint64(first) + np.uint64(j)] > bar))
@@ -150,13 +150,13 @@ def not_below(scores: F32, first: Scalar, n: Scalar, bar: Scalar) -> Scalar:
 
 @kernel()
 def before(s: Scalar, p: Scalar, score: Scalar, place: Scalar) -> Scalar:
-    """The order of all lists: higher scores first, equal ones by place. Without branches."""
+    """The order of all lists: higher scores first, equal ones by place. No branches."""
     return (s > score) | ((s == score) & (p < place))
 
 
 @kernel()
 def sift(score: F32, place: I32, base: Scalar, root: Scalar, size: Scalar) -> None:
-    """Moves an element of a heap down to where it belongs; the root is the worst of all."""
+    """Move an element of a heap down to its place; the root is the worst of all."""
     s, p = score[base + root], place[base + root]
     child = 2 * root + 1
     while child < size:
@@ -174,7 +174,7 @@ def sift(score: F32, place: I32, base: Scalar, root: Scalar, size: Scalar) -> No
 
 @kernel()
 def unwind(score: F32, place: I32, base: Scalar, size: Scalar) -> None:
-    """A heap -> a list, best first."""
+    """Turn a heap into a list, best first."""
     for end in range(size - 1, 0, -1):
         e = base + end
         score[base], score[e] = score[e], score[base]
@@ -184,7 +184,7 @@ def unwind(score: F32, place: I32, base: Scalar, size: Scalar) -> None:
 
 @kernel()
 def sort(score: F32, place: I32, base: Scalar, size: Scalar) -> None:
-    """Sorts in place, best first."""
+    """Sort in place, best first."""
     for root in range(size // 2 - 1, -1, -1):
         sift(score, place, base, root, size)
     unwind(score, place, base, size)

@@ -1,4 +1,4 @@
-"""Kernels of top-k lists: a heap for each user. Arguments: see `ranking.tiles`."""
+"""Kernels for top-k lists: a heap for each user. Arguments: see `ranking.tiles`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from purerec.types import F32, I32, I64
 
 @kernel()
 def _push(s: Scalar, p: Scalar, score: F32, place: I32, base: Scalar, size: Scalar, k: Scalar) -> Scalar:
-    """Puts an item into a heap, in place of the worst one if there are k already; returns the new size."""
+    """Put an item into a heap, replacing the worst one if there are already k; return the new size."""
     if size == k:
         score[base], place[base] = s, p
         sift(score, place, base, 0, k)
@@ -67,7 +67,7 @@ def _search_tile(
     r: Scalar,
     k: Scalar,
 ) -> None:
-    """Offers the items of a tile to the list of row r; most blocks hold nothing better than its worst item."""
+    """Offer the items of a tile to the list of row r; most blocks have nothing better than its worst item."""
     base, n = r * k, size[r]
     bar = score[base] if n == k else np.float32(-np.inf)
     for block in range(0, width, BLOCK):
@@ -102,7 +102,7 @@ def search_products(
     size: I64,
     k: Scalar,
 ) -> Scalar:
-    """Offers all items of a slab (places from `start` on) to the list of each user."""
+    """Offer all items of a slab (places from `start` on) to the list of each user."""
     for p in range(first, last, PANEL):
         end = min(p + PANEL, last)
         length = fetch_vectors(rows, p, end, users, scratch)
@@ -136,7 +136,7 @@ def search_panel(
     size: I64,
     k: Scalar,
 ) -> Scalar:
-    """The same for given scores: row r of the panel (n, n_items), flat, is that of user rows[r]."""
+    """The same for given scores: row r of the panel (n, n_items), flat, belongs to user rows[r]."""
     for r in range(first, last):
         if not all_finite(panel, r * n_items, n_items):
             return r
@@ -159,7 +159,7 @@ def sort_lists(
     size: I64,
     k: Scalar,
 ) -> Scalar:
-    """Heaps -> lists, best first, and places -> items."""
+    """Turn heaps into lists, best first, and places into items."""
     for r in range(first, last):
         unwind(score, place, r * k, size[r])
         for c in range(r * k, r * k + size[r]):

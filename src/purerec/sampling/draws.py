@@ -1,8 +1,8 @@
-"""Draws of unlabeled pairs inside kernels; `unlabeled` is the way in from Python.
+"""Draws of unlabeled pairs inside kernels; `unlabeled` is the Python interface.
 
-A draw first tries a few items at random and looks each up in a filter of observed pairs; should all be
-observed, the last number picks the rank-th free item by binary search. Both ways are uniform over the free
-items, so their mixture is, too, and a user with a single free item costs no more than the search.
+A draw first tries a few random items and looks each up in a filter of observed pairs; if all are observed, the last
+random number picks the rank-th free item by binary search. Both are uniform over the free items, so their mixture is
+too, and a user with a single free item costs no more than the search.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from purerec.types import I32, I64, U64
 TRIES = 7
 """Random tries of a uniform draw; one more number is kept for the exact fallback."""
 POPULAR_TRIES = 15
-"""More for popularity, where observed items come up more often and the fallback is slow."""
+"""More for draws by popularity, where observed items come up more often and the fallback is slow."""
 USER_SHIFT, ITEM_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
-"""Where the user and the item of a positive lie in one word of `shuffle_pairs`."""
+"""Where the user and the item of a positive are in a word of `shuffle_pairs`."""
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _S30 = np.uint64(30)
 _ONE, _SIX_BITS = np.uint64(1), np.uint64(63)
 _STRIDE, _POPULAR_STRIDE = np.uint64(TRIES + 1), np.uint64(POPULAR_TRIES + 1)
-_BLOCK = 128  # draws whose filter words are asked for at once
+_BLOCK = 128  # draws whose filter words are prefetched at once
 _BLOOM_WORD, _BLOOM_A, _BLOOM_B = np.uint64(40), np.uint64(20), np.uint64(27)
 
 
 class Tables(NamedTuple):
-    """All that the compiled draws look at; a plain tuple, so that kernels can take it as one argument."""
+    """Everything the compiled draws read; a plain tuple, so that kernels can take it as one argument."""
 
     indptr: I64
     """(n_users + 1,) row starts of the positives."""
@@ -43,24 +43,24 @@ class Tables(NamedTuple):
     n_users: int
     n_items: int
     row_words: int
-    """Words per user of the bitmap; 0: `filter` holds Bloom filters."""
+    """Words of the bitmap per user; 0: `filter` holds Bloom filters."""
     filter: U64
     """Bitmap (n_users * row_words,), or all users' Bloom filters one after the other."""
     filter_start: I64
-    """(n_users + 1,) first word of a user's Bloom filter (a power of two of words, or none)."""
+    """(n_users + 1,) first word of a user's Bloom filter (whose length is a power of two, or 0)."""
     total_weight: int
     free_weight: I64
     """(n_users,) total weight of the items that a user has not touched."""
     weight: I64
     """(n_items,) number of positives."""
     cutoff: U64
-    """(n_items,) alias table: below it (out of total_weight) the column's own item, else its alias."""
+    """(n_items,) alias table: below it (out of total_weight), the column's own item, else its alias."""
     alias: I32
 
 
 @intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of array[index] without waiting for it; never faults."""
+    """Request the cache line of array[index] without waiting for it; never faults."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -76,7 +76,7 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 @kernel(inner=True)
 def bloom_place(item: Scalar) -> tuple[Scalar, Scalar]:
-    """Hash of an item (to be masked to a word number) and the two bits that it sets in that word."""
+    """Hash of an item (to be masked to a word index) and the two bits that it sets in that word."""
     h = np.uint64(item) * _GAMMA
     h = (h ^ (h >> _S30)) * _MIX_1
     bits = (_ONE << ((h >> _BLOOM_A) & _SIX_BITS)) | (_ONE << ((h >> _BLOOM_B) & _SIX_BITS))
@@ -85,7 +85,7 @@ def bloom_place(item: Scalar) -> tuple[Scalar, Scalar]:
 
 @kernel(inner=True)
 def is_observed(t: Tables, user: Scalar, item: Scalar) -> Scalar:
-    """Whether (user, item) is a positive; exact, with or without the bitmap."""
+    """Return whether (user, item) is a positive; exact, with or without the bitmap."""
     if t.row_words > 0:
         word = t.filter[user * t.row_words + (item >> 6)]
         return (word >> (np.uint64(item) & _SIX_BITS)) & _ONE != 0
@@ -122,7 +122,7 @@ def free_item(t: Tables, user: Scalar, rank: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def _prefetch_filter(t: Tables, user: Scalar, item: Scalar) -> None:
-    """Ask for the word that `is_observed` will read: in large tables nearly every draw misses the cache."""
+    """Prefetch the word that `is_observed` will read: in large tables, nearly every draw misses the cache."""
     if t.row_words > 0:
         prefetch(t.filter, user * t.row_words + (item >> 6))
     else:
@@ -141,7 +141,7 @@ def _popular_try(t: Tables, key: Scalar, number: Scalar) -> Scalar:
     x = splitmix64(key, number)
     item = np.int64(mulhi(x, np.uint64(t.n_items)))
     if mulhi(x * np.uint64(t.n_items), np.uint64(t.total_weight)) >= t.cutoff[item]:
-        item = np.int64(t.alias[item])  # the fraction left over from the column picked decides
+        item = np.int64(t.alias[item])  # decided by the fraction left over from picking the column
     return item
 
 
@@ -167,7 +167,7 @@ def _draw_item_again(t: Tables, user: Scalar, key: Scalar, base: Scalar) -> Scal
 
 @kernel(inner=True)
 def _draw_popular_again(t: Tables, user: Scalar, key: Scalar, base: Scalar) -> Scalar:
-    if t.free_weight[user] == 0:  # no untouched item has a positive: one of them at random
+    if t.free_weight[user] == 0:  # no untouched item has a positive: draw one uniformly
         return _draw_item_again(t, user, key, base)
     for k in range(1, POPULAR_TRIES):
         item = _popular_try(t, key, base + np.uint64(k))
@@ -234,7 +234,7 @@ def draw_popular_items(t: Tables, users: I32, n: Scalar, key: Scalar, counter: S
 
 @kernel()
 def draw_pairs(t: Tables, n: Scalar, key: Scalar, counter: Scalar, users: I32, items: I32) -> None:
-    """users[k], items[k], k < n: uniform over all unobserved pairs, of which there must be one."""
+    """users[k], items[k], k < n: uniform over all unobserved pairs; there must be at least one."""
     for first in range(0, n, _BLOCK):
         last = min(first + _BLOCK, n)
         for k in range(first, last):
@@ -247,9 +247,9 @@ def draw_pairs(t: Tables, n: Scalar, key: Scalar, counter: Scalar, users: I32, i
 
 @kernel(inner=True)
 def shuffle_pairs(t: Tables, key: Scalar, pairs: U64) -> None:
-    """All positives in random order, user in the upper and item in the lower half of a word.
+    """Put all positives in random order, user in the upper and item in the lower half of a word.
 
-    From the same start each time, so that an epoch's order depends on its key alone.
+    Always starts from the same order, so that an epoch's order depends only on its key.
     """
     for user in range(t.n_users):
         for k in range(t.indptr[user], t.indptr[user + 1]):

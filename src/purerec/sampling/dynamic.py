@@ -3,11 +3,11 @@
     FIRST        the first one: plain sampling
     BEST         the highest score: dynamic negative sampling, DNS
     SOFTMAX      at random, in proportion to exp(score): dynamic random negative sampling, DRNS
-    RANKED       at random by the place r in the order of scores, in proportion to exp(-(r + 1) / (k rho)), LambdaFM
-    VIOLATING    candidates one after the other, until one scores above the positive less a margin: WARP, LambdaFM
+    RANKED       at random by rank r among the scores, in proportion to exp(-(r + 1) / (k rho)): LambdaFM
+    VIOLATING    candidates one by one, until one scores above the positive minus a margin: WARP, LambdaFM
 
-Candidates come from `draws`, uniform or by weight. A rule looks at scores that are given to it, so it
-does not care what model they come from. BEST and its kin cost k scores a negative instead of one.
+Candidates come from `draws`, uniform or by weight. A rule takes scores as input, so they may come from any model.
+All rules but FIRST score up to k candidates per negative instead of one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def unit(word: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def best_of(scores: F32, n: Scalar) -> Scalar:
-    """The place of the highest of n scores; of equal ones the first."""
+    """The place of the highest of n scores; the first of equal ones."""
     best = 0
     for k in range(1, n):
         best = k if scores[k] > scores[best] else best
@@ -45,7 +45,7 @@ def best_of(scores: F32, n: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def softmax_of(scores: F32, n: Scalar, x: Scalar) -> Scalar:
-    """A place drawn in proportion to exp(score); x is uniform in [0, 1). The scores are used up."""
+    """A place drawn in proportion to exp(score); x is uniform in [0, 1). Overwrites the scores."""
     top = scores[best_of(scores, n)]
     mass = np.float32(0.0)
     for k in range(n):
@@ -72,7 +72,7 @@ def ranked_of(scores: F32, places: F32, n: Scalar, rank: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def draw_rank(cumulative: F64, n: Scalar, x: Scalar) -> Scalar:
-    """A rank by a table of cumulative shares that ends in 1; x is uniform in [0, 1)."""
+    """A rank drawn from a table of cumulative shares that ends in 1; x is uniform in [0, 1)."""
     for rank in range(n - 1):
         if x < cumulative[rank]:
             return rank
@@ -80,16 +80,16 @@ def draw_rank(cumulative: F64, n: Scalar, x: Scalar) -> Scalar:
 
 
 def rank_shares(n: int, rho: float) -> F64:
-    """(n,) shares of the places 0..n-1 in proportion to exp(-(r + 1) / (n rho)), as LambdaFM has them."""
+    """(n,) shares of the ranks r = 0..n-1, in proportion to exp(-(r + 1) / (n rho)), as in LambdaFM."""
     weights = np.exp(-(np.arange(n) + 1.0) / (n * rho))
     shares: F64 = weights / weights.sum()
     return shares
 
 
 def chosen_places(scores: F32, negatives: Negatives, x: F64) -> I64:
-    """(n,) which of the candidates of each row of `scores` (n, k) is taken; x (n,) is uniform in [0, 1).
+    """(n,) the candidate chosen from each row of `scores` (n, k); x (n,) is uniform in [0, 1).
 
-    The rules of the kernels, on whole arrays: for engines whose scores come from elsewhere.
+    The kernels' rules on whole arrays, for engines that compute scores elsewhere.
     """
     if negatives == "uniform":
         return np.zeros(len(scores), np.int64)

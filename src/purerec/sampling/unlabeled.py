@@ -1,6 +1,6 @@
-"""Unlabeled pairs (section 4.2), drawn exactly and without a loop that can spin.
+"""Unlabeled pairs (section 4.2), drawn exactly and in bounded time.
 
-`draws` has the draws themselves, for kernels; `purerec.paper.theory.unlabeled_needed` is the bound on their number.
+`draws` has the draws themselves, for kernels; `purerec.paper.theory.unlabeled_needed` bounds their number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ONE, _SIX_BITS = np.uint64(1), np.uint64(63)
 
 
 def without_full_users(positives: Csr) -> Csr:
-    """Those of users who have something unobserved to compare them with; all, if nobody has."""
+    """The positives of users who have at least one unobserved item; all positives if nobody has."""
     degree = positives.counts
     kept = degree < positives.shape[1]
     if kept.all() or not degree[kept].any():
@@ -37,11 +37,11 @@ class UnlabeledSampler:
     """Draws pairs that are not among the positives, exactly.
 
     The positives are `indptr` (n_users + 1,) and `indices` (n_positive,), ascending and unique in each row.
-    A bitmap of all pairs is kept if it fits `memory_mb` and is not mostly empty; otherwise a Bloom filter per
-    user (about 3 bytes a positive, whatever `memory_mb`) spares most binary searches. Both give the same draws.
+    A bitmap of all pairs is kept if it fits in `memory_mb` and is not mostly empty; otherwise a Bloom filter per user
+    (about 3 bytes per positive, regardless of `memory_mb`) avoids most binary searches. Both give the same draws.
 
-    `full_users`: what to do with a user who has touched every item. "error" raises DataError; "skip" answers -1
-    for them. Draws over all pairs leave them out by themselves.
+    `full_users`: what to do with a user who has touched every item. "error" raises DataError; "skip" returns -1
+    for them. Draws over all pairs never include them.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class UnlabeledSampler:
         return self.tables.n_users * self.tables.n_items - self.tables.indices.size
 
     def items_for(self, user_idx: npt.ArrayLike, *, seed: int, counter: int = 0) -> I32:
-        """For each user one item, uniform over those not touched. Draw n is number counter + n of the seed."""
+        """One item for each user, uniform over those not touched. Draw n is number counter + n of the seed."""
         return self._for_users(draw_items, user_idx, seed, counter)
 
     def popular_items_for(self, user_idx: npt.ArrayLike, *, seed: int, counter: int = 0) -> I32:
-        """For each user one untouched item, in proportion to the items' numbers of positives.
+        """One untouched item for each user, in proportion to the items' numbers of positives.
 
-        A user whose untouched items have no positives at all gets one of them uniformly.
+        If none of a user's untouched items has positives, one of them is drawn uniformly.
         """
         return self._for_users(draw_popular_items, user_idx, seed, counter)
 
@@ -118,8 +118,8 @@ def _tables(indptr: I64, indices: I32, n_items: int, memory_mb: float) -> Tables
     n_users = indptr.size - 1
     row_words = (n_items + 63) // 64
     filter_start = np.zeros(n_users + 1, np.int64)
-    # Beyond 16 bytes a positive the bitmap only pushes other things out of the caches: 25,677 x 25,815 pairs
-    # with 467,000 positives are drawn a third faster with Bloom filters (1.3 MB) than with the bitmap (83 MB).
+    # Beyond 16 bytes per positive, the bitmap only evicts other data from the caches: with 25,677 x 25,815 pairs and
+    # 467,000 positives, draws are a third faster with Bloom filters (1.3 MB) than with the bitmap (83 MB).
     sensible = max(1e6, 16.0 * indices.size)
     if n_users * row_words * 8 <= min(memory_mb * 1e6, sensible):
         words = np.zeros(n_users * row_words, np.uint64)
@@ -127,7 +127,7 @@ def _tables(indptr: I64, indices: I32, n_items: int, memory_mb: float) -> Tables
     else:
         row_words = 0
         degree = np.diff(indptr)
-        # About four positives a word (16 bits each): one false alarm in 50.
+        # About four positives per word (16 bits each): one false positive in 50.
         size = np.where(degree > 0, 1 << np.ceil(np.log2(np.maximum(degree / 4, 1))).astype(np.int64), 0)
         np.cumsum(size, out=filter_start[1:])
         words = np.zeros(int(filter_start[-1]), np.uint64)
@@ -139,8 +139,8 @@ def _tables(indptr: I64, indices: I32, n_items: int, memory_mb: float) -> Tables
 
 
 def weighted(tables: Tables, shares: npt.NDArray[np.float64]) -> Tables:
-    """The same tables, with draws by weight going by `shares` (n_items,) instead of by popularity."""
-    # Whole numbers, so that the alias table is exact; the largest product stays below 2^63.
+    """The same tables, with draws by weight using `shares` (n_items,) instead of popularity."""
+    # Integers, so that the alias table is exact; the largest product stays below 2^63.
     weight = np.maximum(1, np.rint(shares / shares.max() * 2**24)).astype(np.int64)
     return tables._replace(**_by_weight(tables.indptr, tables.indices, weight))
 
@@ -189,9 +189,9 @@ def _free_weights(indptr: I64, indices: I32, weight: I64, total: Scalar, out: I6
 
 @kernel()
 def _fill_alias(height: I64, total: Scalar, stack: I64, cutoff: U64, alias: I32) -> None:
-    """Vose's alias table in whole numbers: n columns of height `total`, item i fills `height[i]` in all.
+    """Vose's alias table in integers: n columns of height `total`, where item i fills `height[i]` in total.
 
-    `height` is used up; `stack` (n,) is scratch: columns too low from its left, too high from its right.
+    Overwrites `height`. `stack` (n,) is scratch: columns that are too low from the left, too high from the right.
     """
     n = height.size
     n_low, first_high = 0, n

@@ -48,7 +48,7 @@ def check_file(path: AnyPath, *, makes_folders: bool = False) -> None:
 
 @contextmanager
 def open_output(path: AnyPath) -> Iterator[BinaryIO]:
-    """A file to write to, which replaces `path` at the end if all went well."""
+    """A file to write to, which replaces `path` at the end if there was no error."""
     found = _writable(path)
     try:
         if found is not None and is_written_through(found):
@@ -69,7 +69,7 @@ def open_output(path: AnyPath) -> Iterator[BinaryIO]:
 
 
 def is_written_through(found: os.stat_result) -> bool:
-    """Whether an existing file is written to directly, not replaced."""
+    """Return whether an existing file is written to directly, not replaced."""
     return not stat.S_ISREG(found.st_mode) or _standard_stream(found) is not None
 
 

@@ -1,8 +1,7 @@
 """Folders that hold a fitted model, a split, a checkpoint or a run: `manifest.json` and `tensors.safetensors`.
 
-A folder is written under a temporary name and renamed when it is complete, so that a reader never sees half of it.
-The manifest has checksums of the tensors and of itself: a damaged or truncated folder is an error, not a wrong
-number.
+A folder is written under a temporary name and renamed when complete, so a reader never sees a partial one. The
+manifest has checksums of the tensors and of itself: a damaged or truncated folder gives an error, not wrong numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from purerec.storage.temporary import remove_leftovers, set_aside, temporary_fol
 from purerec.types import Array
 
 _READS = 3
-"""Attempts to read a folder that is replaced while it is read"""
+"""Attempts to read a folder that is replaced while being read"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def write_folder(
     tensors: Mapping[str, Array],
     files: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """Write a complete folder, replacing an earlier one of the same kind; `files` are extra ones, by plain name."""
+    """Write a complete folder, replacing an earlier one of the same kind; `files` are extra files, by plain name."""
     for name in files or {}:
         _check_name(name)
     with new_folder(path, kind=kind) as work:
@@ -63,7 +62,7 @@ def complete_folder(work: Path, *, kind: str, manifest: Mapping[str, Any], tenso
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Array]) -> str:
-    """Write the tensors without a second copy in memory; returns the sha256 of the file."""
+    """Write the tensors without a second copy in memory; return the sha256 of the file."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -72,7 +71,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Array]) -> str:
         save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, path)
     except SafetensorError as error:
         raise OSError(str(error)) from None
-    path.chmod(0o666 & ~umask())  # safetensors makes its files readable by the owner only
+    path.chmod(0o666 & ~umask())  # safetensors makes its files readable only by the owner
     with path.open("rb+") as file:
         os.fsync(file.fileno())
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -80,7 +79,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Array]) -> str:
 
 @contextmanager
 def new_folder(path: AnyPath, *, kind: str) -> Iterator[Path]:
-    """A folder with a temporary name, to be filled; it replaces `path` at the end if all went well."""
+    """A folder with a temporary name, to be filled; it replaces `path` at the end if there was no error."""
     check_target(path, kind=kind)
     target = followed(path)
     try:
@@ -96,7 +95,7 @@ def new_folder(path: AnyPath, *, kind: str) -> Iterator[Path]:
 
 
 def check_target(path: AnyPath, *, kind: str) -> os.stat_result | None:
-    """Check that a folder may be written here: only one of the same kind, without other files, is ever replaced."""
+    """Check that a folder may be written here: only a folder of the same kind, without other files, is replaced."""
     found = status(path)
     if found is None:
         return None
@@ -122,7 +121,7 @@ def check_target(path: AnyPath, *, kind: str) -> os.stat_result | None:
 
 
 def remove_folder(path: AnyPath, *, kind: str) -> None:
-    """Remove a purerec folder, if there is one, in one step: nobody ever sees half of it."""
+    """Remove a purerec folder, if there is one, in one step: a reader never sees a partial one."""
     target = followed(path)
     recover_quietly(target)
     if check_target(path, kind=kind) is None:
@@ -135,7 +134,7 @@ def remove_folder(path: AnyPath, *, kind: str) -> None:
 
 
 def discard(path: AnyPath) -> None:
-    """Remove a folder that belongs to purerec alone, such as one in its cache, with all its content, in one step."""
+    """Remove a folder that only purerec uses, such as one in its cache, with all its content, in one step."""
     target = followed(path)
     if status(target) is None:
         return

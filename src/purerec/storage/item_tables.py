@@ -1,4 +1,4 @@
-"""Item tables as tensors; the ids of a model's own items are in its vocabulary already."""
+"""Item tables as tensors; the ids of a model's own items are already in its vocabulary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pack_item_table(table: ItemTable) -> Tensors:
 
 
 def unpack_item_table(tensors: Mapping[str, Array], items: Vocabulary) -> ItemTable | None:
-    """The inverse; None if there is no table, an error if it is invalid."""
+    """The inverse; None if there is no table. Raises an error if it is invalid."""
     if _MARK not in tensors:
         return None
     kinds, names = tensors[_MARK], unpack_strings("table.names", tensors).to_list()
@@ -43,7 +43,7 @@ def unpack_item_table(tensors: Mapping[str, Array], items: Vocabulary) -> ItemTa
     cold = unpack_strings("table.cold", tensors)
     ids = _all_ids(items, cold)
     if ids.null_count() or ids.n_unique() < len(ids):
-        raise StoreError("the item table has ids that are not there, or repeat")
+        raise StoreError("item table: ids are missing or repeated")
     titles = unpack_strings("table.titles", tensors) if "table.titles.ends" in tensors else None
     if titles is not None and len(titles) != len(ids):
         raise StoreError(f"the item table has {len(titles):,} titles for {len(ids):,} items")

@@ -34,7 +34,7 @@ else:
 
 @contextlib.contextmanager
 def locked(path: AnyPath) -> Iterator[None]:
-    """Keep other purerec processes from replacing `path` during the block; an error if one is doing so.
+    """Keep other purerec processes from replacing `path` during the block; raise an error if one is doing so.
 
     The lock is a file next to the path, removed together with the lock. On a file system without locks, nothing is
     locked.
@@ -84,7 +84,7 @@ def _acquire(file: Path) -> int | None:
 
 
 def is_at(path: Path, fd: int) -> bool:
-    """Whether an open file still has this name."""
+    """Return whether an open file still has this name."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(fd))
     except OSError:

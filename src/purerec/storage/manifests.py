@@ -7,8 +7,8 @@
     tensors_sha256     of tensors.safetensors, if there is such a file
     manifest_sha256    of everything else in the manifest, as JSON with sorted keys and without spaces
 
-Format 1, the first, had neither `files` nor `manifest_sha256`, and is read without. From format 2 on a
-manifest without its checksum is an error, like one with a wrong checksum.
+Format 1 had neither `files` nor `manifest_sha256`, and is read without them. From format 2 on, a manifest without its
+checksum is an error, like one with a wrong checksum.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ HEAD = ("format", "kind", "purerec", "files", "tensors_sha256", "manifest_sha256
 
 _FILES_OF_FORMAT_1 = {MANIFEST, TENSORS, "report.html", "items.parquet", "users.parquet", "items.usearch"}
 _DEPTH = 32
-"""The deepest nesting of a manifest: code that walks through it may be recursive"""
+"""Maximum nesting of a manifest: code that traverses it may be recursive"""
 
 
 def write_manifest(folder: Path, *, kind: str, facts: Mapping[str, Any], tensors_sha256: str | None = None) -> None:
-    """Complete a folder that holds everything else."""
+    """Complete a folder that already has everything else."""
     from purerec import __version__
 
     if taken := set(HEAD) & set(facts):

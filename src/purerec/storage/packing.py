@@ -16,7 +16,7 @@ from purerec.types import Array
 
 
 def pack_strings(name: str, values: pl.Series) -> Tensors:
-    """Strings as one run of UTF-8 bytes and the end of each; a mask marks nulls."""
+    """Strings as one sequence of UTF-8 bytes and the end of each string; a mask marks nulls."""
     filled = values.cast(pl.String).fill_null("")
     tensors: Tensors = {
         f"{name}.bytes": np.frombuffer("".join(filled.to_list()).encode(), dtype=np.uint8),
@@ -60,7 +60,7 @@ def unpack_vocabulary(what: Literal["user", "item"], tensors: Mapping[str, Array
     else:
         ids = unpack_strings(f"{what}.ids", tensors)
     if not len(ids) or ids.null_count() or ids.n_unique() < len(ids):
-        raise StoreError(f"the {what} ids are not there, or repeat")
+        raise StoreError(f"{what} ids are missing or repeated")
     return Vocabulary(ids, what)
 
 
@@ -97,7 +97,7 @@ def unpack_interactions(facts: Mapping[str, Any], tensors: Mapping[str, Array]) 
     check_below("log.item", tensors["log.item"], len(items))
     threshold, unit, name = facts["positive_rating"], facts["time_unit"], facts["name"]
     if unit not in get_args(TimeUnit) or type(threshold) not in (int, float, type(None)) or not isinstance(name, str):
-        raise StoreError(f"the log has the facts {dict(facts)!r}, which make no sense")
+        raise StoreError(f"invalid log metadata: {dict(facts)!r}")
     labels = unpack_strings("item.labels", tensors) if "item.labels.ends" in tensors else None
     try:
         return Interactions(

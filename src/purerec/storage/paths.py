@@ -1,4 +1,4 @@
-"""What is at a path; anything but 'something' or 'nothing' raises an error with a clear message."""
+"""What is at a path; if it cannot be determined, raises an error with a clear message."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def umask() -> int:
 
 
 def sync_folder(path: Path) -> None:
-    """Flush the names in a folder to disk, where the system supports that."""
+    """Flush the names in a folder to disk, if the system supports it."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:  # Windows cannot open folders

@@ -1,7 +1,6 @@
 """A folder's tensors, checked, in an unnamed file in memory that several processes map.
 
-Nothing that happens to the folder afterwards affects them. (Truncating a mapped file in place would kill the
-process.)
+Later changes to the folder do not affect them. (Truncating a mapped file in place would kill the process.)
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Snapshot:
 
 
 def take_snapshot(path: AnyPath, *, kind: str) -> Snapshot:
-    """Copy a folder's tensors into an unnamed file, checked as `read_folder` does."""
+    """Copy a folder's tensors into an unnamed file, with the checks of `read_folder`."""
     folder = followed(path)  # only once: a link that changes in the meantime must not mix two models
     if status(folder) is None:
         recover_quietly(folder)

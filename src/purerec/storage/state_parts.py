@@ -1,8 +1,8 @@
 """A state in parts, each written by a different process: one tensor file each, in a folder whose manifest lists all.
 
-Rows are stored with their ids in the whole (`user.ids`, `item.ids`), so that a different number of processes can read
-them. The folder replaces the old one when all parts and the manifest are complete (`folders.new_folder`); until then
-the old set is kept. A set with a missing or damaged part, or a part of another set, is an error.
+Rows are stored with their global ids (`user.ids`, `item.ids`), so that a different number of processes can read them.
+The folder replaces the old one when all parts and the manifest are complete (`folders.new_folder`); until then, the
+old set is kept. A set with a missing or damaged part, or a part of another set, is an error.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SIDES = ("user", "item")
 
 
 def state_part_name(generation: int, number: int) -> str:
-    """Successive sets share no names, so that no part is mistaken for one of another set."""
+    """Successive sets share no names, so that no part is mistaken for another set's."""
     return f"part-{generation:06d}-{number:05d}.safetensors"
 
 
 def write_state_part(path: Path, ids: Mapping[str, I64], tensors: Tensors) -> str:
-    """Write a part and return its sha256. `ids` are those of each side's rows."""
+    """Write a part and return its sha256. `ids` are the ids of each side's rows."""
     try:
         return write_tensors(path, {**tensors, **{f"{side}.ids": own for side, own in ids.items()}})
     except OSError as error:
@@ -78,7 +78,7 @@ def check_complete(folder: Path, digests: Digests) -> None:
 
 
 def read_state_parts(folder: Path, digests: Digests) -> Iterator[tuple[dict[str, I64], Tensors]]:
-    """One part after the other."""
+    """Read one part after another."""
     for name, digest in digests.items():
         yield read_state_part(folder / name, digest)
 

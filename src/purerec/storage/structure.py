@@ -1,4 +1,4 @@
-"""Whether tensors have the shapes and values that the code using them relies on.
+"""Checks that tensors have the shapes and values that the code using them relies on.
 
 A checksum shows that a file is what was written, not that it makes sense. Compiled code does not check its indices:
 without the checks here, it could read anywhere in memory.
@@ -22,7 +22,7 @@ class Part:
     """What a tensor must look like."""
 
     shape: tuple[int | str, ...]
-    """Numbers, or names of sizes; '2*dim' is twice `dim`. A size not given is taken from the first tensor."""
+    """Numbers, or names of sizes; '2*dim' is twice `dim`. Unknown sizes are taken from the first tensor with them."""
     dtype: type[np.generic] = np.float32
 
 
@@ -40,7 +40,7 @@ def check_layout(tensors: Mapping[str, Array], layout: Layout, sizes: Mapping[st
 
 
 def check_part(name: str, array: Array, part: Part, sizes: dict[str, int]) -> None:
-    """Check one tensor; sizes not known before are added."""
+    """Check one tensor; add sizes that were not known before."""
     if array.dtype != part.dtype:
         raise StoreError(f"tensor {name!r} has {array.dtype} numbers, not {np.dtype(part.dtype)}")
     if array.ndim == len(part.shape):
@@ -62,7 +62,7 @@ def _size(size: int | str, sizes: Mapping[str, int]) -> int | None:
 
 
 def check_finite(name: str, array: Array) -> None:
-    # By the extremes, which propagate NaN and need no second array of this size.
+    # Check the extremes: they propagate NaN and need no second array of this size.
     if array.dtype.kind == "f" and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         raise StoreError(f"tensor {name!r} has numbers that are not finite")
 

@@ -1,7 +1,7 @@
 """Replacing an old folder with a finished one.
 
-Where the system can exchange two names, this is one step: at every moment there is a complete folder, old or new.
-Elsewhere it takes two, and a process killed between them leaves the old folder under a temporary name, from which
+If the system can exchange two names, this is one step: at any moment there is a complete folder, old or new.
+Otherwise it takes two, and a process killed between them leaves the old folder under a temporary name, from which
 `recover` restores it.
 """
 

@@ -50,7 +50,7 @@ def temporary_file(parent: Path) -> Iterator[tuple[Path, BinaryIO]]:
 
 
 def set_aside(path: Path) -> Path:
-    """Give a folder that is to be removed a temporary name, in one step."""
+    """Give a folder a temporary name before removing it, in one step."""
     aside = _new_name(path.parent)
     os.rename(path, aside)  # onto an empty folder
     return aside
@@ -68,7 +68,7 @@ def remove_leftovers(parent: Path) -> None:
 
 @contextlib.contextmanager
 def abandoned(path: Path) -> Iterator[bool]:
-    """Whether no live process holds this; if so, it is locked during the block. Without locks: False."""
+    """True if no live process holds this; it is then locked during the block. Without lock support: False."""
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:

@@ -1,4 +1,4 @@
-"""How good settings are: models fitted on folds of a train part, and a metric on the held-out rows.
+"""The value of settings: fits models on folds of a train part and measures a metric on the held-out rows.
 
 The test part is never passed in. A running fit reports its progress, so that a search can stop unpromising trials.
 """
@@ -33,17 +33,17 @@ SettingValues = dict[str, Any]
 Report = Callable[[float, int], None]
 
 REPORTS = 5
-"""Reports of one fit, at most: after each fifth of the epochs; a model without epochs reports once."""
+"""Maximum reports per fit: one after each fifth of the epochs; a model without epochs reports once."""
 SIGNIFICANT = 0.05
 
 
 class OutOfTime(Exception):
-    """The time that was given ended in the middle of a fit."""
+    """The time limit was reached during a fit."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """Defaults and best trial on fresh folds: means over users and folds."""
+    """The defaults and the best trial on fresh folds: means over users and folds."""
 
     folds: int
     defaults: float
@@ -60,7 +60,7 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What settings are evaluated by: folds of a train part, and a metric."""
+    """How settings are evaluated: folds of a train part, and a metric."""
 
     train: Interactions
     made: Made = field(default_factory=Made)
@@ -71,7 +71,7 @@ class Task:
     n_folds: int = 2
     """Folds that trials are evaluated on."""
     n_fresh: int = 3
-    """Folds that only the defaults and the best trial are fitted on, in the end."""
+    """Folds used only at the end, for the defaults and the best trial."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -89,14 +89,14 @@ class Task:
 
     @property
     def last_step(self) -> int:
-        """The step of the last report of `measure`, which is the value itself."""
+        """The step of the last report of `measure`, which is the final value."""
         return self.n_folds * REPORTS
 
     def evaluate(self, model: Recommender, fold: Split) -> Evaluation:
         return evaluate(model, fold, protocol=self.protocol, metrics=(self.metric,), pool=self.pool)
 
     def measure(self, model: str, settings: SettingValues, report: Report, deadline: float = math.inf) -> float:
-        """The mean of the metric over the folds. Reports are running means; steps count on through the folds."""
+        """The mean of the metric over the folds. Reports are running means; steps continue across folds."""
         done = 0.0
         for number, fold in enumerate(self.folds[: self.n_folds]):
             if time.perf_counter() >= deadline:
@@ -127,16 +127,16 @@ class Task:
                 raise OutOfTime
             if self.metric in record.values:
                 last = record.values[self.metric]
-                # By progress, not by epoch: learning rates follow the share of the epochs that is done.
+                # By progress, not by epoch: learning rates depend on the share of epochs done.
                 report(last, math.floor(REPORTS * (record.epoch + 1) / epochs))
 
         model = make_model(name, **watched)
         model.fit(fold.train, valid=fold.test, seed=seed, run=Run(callbacks=(watch,)))
-        # The last epoch is always validated, by the exact protocol.
+        # The last epoch is always validated, with the exact protocol.
         return last if self.protocol == "exact" else self.evaluate(model, fold).metrics[self.metric]
 
     def check(self, model: str, defaults: SettingValues, best: SettingValues) -> Check:
-        """Two settings on the fresh folds, which no trial has seen."""
+        """Compare two settings on the fresh folds, which no trial has used."""
         fresh = list(enumerate(self.folds))[self.n_folds :]
         values = []
         for settings in (defaults, best):

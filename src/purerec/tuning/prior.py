@@ -1,7 +1,7 @@
-"""An estimate of the class prior from a log: what share of all pairs is relevant, observed or not.
+"""An estimate of the class prior from a log: the share of all pairs that are relevant, observed or not.
 
-A model is fitted without a fifth of the positives, and the estimators of `purerec.paper.priors` look at its scores of
-these and of all pairs that it was not fitted on.
+A model is fitted without a fifth of the positives, and the estimators of `purerec.paper.priors` use its scores for
+these and for all pairs that it was not fitted on.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from purerec.types import F32, I32, I64
 
 Estimator = Literal["best_bin", "elkan_noto"]
 _PAIRS = 1 << 23
-"""The most pairs that are scored"""
+"""Maximum number of pairs that are scored"""
 
 
 @dataclass(frozen=True)
 class PriorEstimate:
-    """What share of all pairs is relevant, of people with at least one positive."""
+    """The share of relevant pairs among all pairs of people with at least one positive."""
 
     value: float
     observed: float
-    """The share that was observed"""
+    """The share of observed pairs"""
     method: Estimator
 
     @property
     def label_frequency(self) -> float:
-        """Of the relevant pairs, the share that was observed."""
+        """The share of relevant pairs that were observed."""
         return self.observed / self.value
 
 
@@ -47,13 +47,13 @@ class _Scores(Protocol):
 def estimate_prior(
     data: Interactions, *, method: Estimator = "best_bin", model: Recommender | None = None, seed: int = 0
 ) -> PriorEstimate:
-    """The prior of a log, for `PURE(prior=...)`, by a model that is fitted for it (by default GMF).
+    """The prior of a log, for `PURE(prior=...)`, from a model that is fitted for this purpose (by default GMF).
 
-    best_bin: among the pairs with the highest scores, how many times more frequent are positives than among all?
-    elkan_noto: what chance does the fit give to positives that it has not seen? Needs a GMF.
+    best_bin: how many times more frequent are positives among the pairs with the highest scores than among all pairs?
+    elkan_noto: what probability does the fit give to positives that it has not seen? Needs a GMF.
 
-    Both assume that the observed pairs are a random sample of the relevant ones, and that the scores tell relevant
-    pairs from others. Where they do not, the estimate is rough: docs/theory.md has measured it.
+    Both assume that the observed pairs are a random sample of the relevant ones, and that scores separate relevant
+    pairs from others. If they do not, the estimate is rough: see the measurements in docs/theory.md.
     """
     if method not in get_args(Estimator):
         raise ConfigError(f"there is no method {method!r}; choose {' or '.join(get_args(Estimator))}")
@@ -67,7 +67,7 @@ def estimate_prior(
 def prior_by(
     scores: _Scores, parts: Split, rng: np.random.Generator, *, method: Estimator = "best_bin"
 ) -> PriorEstimate:
-    """The same, by given scores, of something that has not seen the positives of the test part."""
+    """The same, from the scores of something that has not seen the positives of the test part."""
     train, held_out = parts.train.positives, parts.test.positives
     n_items = train.shape[1]
     active = np.flatnonzero(train.counts)
@@ -87,7 +87,7 @@ def prior_by(
 
 
 def _places(pairs: Csr, people: I64) -> tuple[I64, I32]:
-    """The pairs of these people, as rows and columns of their scores."""
+    """The pairs of these people, as rows and columns of the scores."""
     row_of = np.full(pairs.shape[0], -1)
     row_of[people] = np.arange(len(people))
     rows = row_of[pairs.users]

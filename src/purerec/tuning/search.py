@@ -1,11 +1,11 @@
-"""Searching for settings: a model, its space and a budget -> the best settings on validation folds, and a check.
+"""Search for settings: from a model, its space and a budget to the best settings on validation folds, and a check.
 
 trials      the first uses the defaults, so that the best is never worse; then Optuna's TPE sampler proposes
 value       the mean of the metric over a few folds of the train part; the test part is never passed in
 pruning     models trained in epochs report after each fifth of them, the others after each fold; a trial whose best
             report is below the median of earlier trials at the same point is pruned
-check       the best of many trials is partly the luckiest. Defaults and best are fitted again on fresh folds,
-            and the best is kept only if it is better there beyond noise (paired test over users)
+check       the best of many trials is partly just lucky. Defaults and best are fitted again on fresh folds, and the
+            best is kept only if it is better there beyond noise (paired test over users)
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ DEFAULT_TRIALS = 30
 
 @dataclass(frozen=True)
 class Budget:
-    """When a search ends: whichever limit is reached first. What an earlier, interrupted run spent counts.
+    """When a search ends: whichever limit is reached first, counting what an earlier, interrupted run used.
 
-    The time excludes the first trial: the defaults are always measured, and theirs includes compiling the kernels.
+    The time excludes the first trial: the defaults are always measured, and their time includes compiling kernels.
     """
 
     trials: int | None = None
@@ -63,10 +63,10 @@ class Budget:
 class Tuned:
     """What a search found.
 
-    model, metric             what was searched, and by what
+    model, metric             what was searched, and by which metric
     kept, why                 whether `settings` are the tuned ones or the defaults, and the reason
     best_settings             of the best trial
-    trials, pruned, failed    how many ran, were pruned, and failed
+    trials, pruned, failed    the numbers of trials that ran, were pruned, and failed
     seconds                   how long it took
     importance                how much each setting mattered, as a share
     """
@@ -74,7 +74,7 @@ class Tuned:
     model: str
     metric: str
     settings: SettingValues
-    """What to use: those of the best trial, or the defaults (and fixed settings) if the check found it no better."""
+    """What to use: those of the best trial, or the defaults (and fixed settings) if it was no better in the check."""
     kept: Literal["tuned", "defaults"]
     why: str
     defaults: float
@@ -128,7 +128,7 @@ def tune(
     """Search for the best settings of a model.
 
     `fixed` settings are not searched. `also` are settings to try right after the defaults. `study` is a file that
-    stores trials; those it already has of the same search count. No other process may use it at the same time.
+    stores trials; earlier trials of the same search in it count. No other process may use it at the same time.
     """
     with claimed(study) if study is not None else nullcontext(True) as ours:
         if not ours:
@@ -149,13 +149,13 @@ class Search:
         self.optuna = need_optuna()
         config = make_model(model, **fixed).config
         self.task, self.model = task, model
-        self.fixed: SettingValues = {name: getattr(config, name) for name in fixed}  # as the config understands them
+        self.fixed: SettingValues = {name: getattr(config, name) for name in fixed}  # as parsed by the config
         self.space: SearchSpace = {n: s for n, s in type(config).search_space.items() if n not in fixed}
         self.study: Study = open_study(path, self.identity())
         self.states = self.optuna.trial.TrialState
 
     def identity(self) -> dict[str, Any]:
-        """What all trials of a study have in common; otherwise their values could not be compared."""
+        """What all trials of a study must have in common, so that their values can be compared."""
         task = self.task
         return {
             "model": self.model,
@@ -182,12 +182,12 @@ class Search:
             left = budget.seconds - self.spent()
             if left <= 0:
                 break
-            start = time.perf_counter()  # the sampler's time counts, too
+            start = time.perf_counter()  # includes the sampler's time
             seed_next(self.study, self.task.seed)
             self._one(self.study.ask(), start, start + left, tell)
 
     def _enqueue(self, also: SettingValues) -> None:
-        """The defaults first, unless they were tried already; then the settings requested."""
+        """Enqueue the defaults first, unless already tried, then the requested settings."""
         states = (self.states.COMPLETE, self.states.PRUNED, self.states.WAITING)
         known = {t.user_attrs.get("given") for t in self.study.get_trials(deepcopy=False, states=states)}
         if "defaults" not in known:
@@ -234,7 +234,7 @@ class Search:
         except PurerecError as error:
             if is_default:
                 raise
-            # For the sampler, worse than any other: training diverged, or the values are incompatible.
+            # Worse than any other, for the sampler: training diverged, or the values are incompatible.
             state, note = self.states.PRUNED, f"failed: {error}"
             trial.set_user_attr("error", str(error))
         finally:
@@ -245,7 +245,7 @@ class Search:
             what = "defaults" if is_default else ", ".join(f"{name} {drawn[name]}" for name in drawn)
             tell(f"{self.model} trial {trial.number}: {self.task.metric} {note} ({what})")
 
-    # ------------------------------------------------------------------ what was found
+    # ------------------------------------------------------------------ results
 
     def _ended(self) -> list[Any]:
         """Trials that count: all but interrupted ones."""
@@ -259,7 +259,7 @@ class Search:
         return same[0] if same else None
 
     def spent(self) -> float:
-        """Seconds of all trials, failed ones included, except for that of the defaults."""
+        """Seconds of all trials, including failed ones, except the trial of the defaults."""
         trials = [t.user_attrs for t in self.study.get_trials(deepcopy=False)]
         return float(sum(t.get("seconds", 0.0) for t in trials if t.get("given") != "defaults"))
 
@@ -297,7 +297,7 @@ class Search:
         )
 
     def _check(self, settings: SettingValues, tell: Tell) -> Check:
-        """Stored in the study, so that continuing a finished one costs nothing."""
+        """The check, stored in the study, so that continuing a finished one costs nothing."""
         known = self.study.user_attrs.get("check")
         if known is not None and known["settings"] == settings:
             return Check(**known["found"])
@@ -307,7 +307,7 @@ class Search:
         return found
 
     def _importance(self) -> dict[str, float]:
-        """How much each setting explains of the difference between good trials and the rest; empty for few trials."""
+        """How much of the difference between good trials and the rest each setting explains; empty for few trials."""
         if len(self._complete()) < 10 or len(self.space) < 2:
             return {}
         judge = self.optuna.importance.PedAnovaImportanceEvaluator()

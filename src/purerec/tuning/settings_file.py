@@ -4,14 +4,14 @@
     searched = { ... }                   the split, so that the part searched on can be recreated and compared
     ...
     [models.bpr]
-    settings = { dim = 5, epochs = 80 }  what to use: the best found, or the defaults where that was not better
+    settings = { dim = 5, epochs = 80 }  what to use: the best found, or the defaults if that was not better
     kept = "tuned"
     ...
 
 The files in `experiments/tuned/` have the best settings for the paper's data sets.
 
-Settings must not be evaluated on rows they were chosen on: `check_searched` refuses a file whose search used rows of
-the test part.
+Settings must not be evaluated on rows they were chosen on: `check_searched` raises an error if the search used rows
+of the test part.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def tuned_file(data: str) -> Path:
 
 
 def chosen_file(data: str, file: Path | None, *, tuned: bool) -> Path | None:
-    """The settings file given, or the one of the data set, or None."""
+    """The given settings file, or that of the data set, or None."""
     if file is not None and tuned:
         raise ConfigError("--settings and --tuned both say what settings to use; give one of them")
     return tuned_file(data) if tuned else file
@@ -78,7 +78,7 @@ def settings_from(path: Path, model: str) -> dict[str, Any]:
 
 
 def searched(split: Split) -> dict[str, Any]:
-    """The part that was searched on, as a settings file describes it: how to recreate it, and its fingerprint."""
+    """The part that was searched on, for a settings file: how to recreate it, and its fingerprint."""
     train = split.full_train
     made = split.made.model_dump(include={"method", "seed", "parameters"}, exclude_none=True)
     rating = {} if train.positive_rating is None else {"positive_rating": train.positive_rating}
@@ -86,7 +86,7 @@ def searched(split: Split) -> dict[str, Any]:
 
 
 def check_searched(path: Path, data: Interactions, split: Split, warn: Callable[[str], None]) -> None:
-    """Refuse settings that were searched on rows of the test part; warn if that cannot be checked."""
+    """Raise an error if settings were searched on rows of the test part; warn if that cannot be checked."""
     content = _content(path)
     told = content.get("searched")
     where = f"{content.get('data', 'unknown data')}, {content.get('split', 'unknown split')}"
@@ -156,7 +156,7 @@ def write_settings(path: Path, facts: Mapping[str, Any], models: Mapping[str, Ma
 
 
 def _value(value: Any) -> str:
-    """A number, string, list or table as TOML. It has no null; configs accept 'none' instead."""
+    """A number, string, list or table as TOML, which has no null; configs accept 'none' instead."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

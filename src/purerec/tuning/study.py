@@ -1,7 +1,7 @@
 """Study files: the trials of a search, one Optuna study per model, in a single file of JSON lines.
 
-A trial is stored as soon as it ends, so that an interrupted search can continue. A study records what it searched;
-one from another search is refused. Only one process may use a file at a time: continuing a study abandons the trial
+A trial is stored as soon as it ends, so that an interrupted search can continue. A study records what it searched; a
+study of another search is an error. Only one process may use a file at a time: continuing a study abandons the trial
 that was running.
 """
 
@@ -31,7 +31,7 @@ _claimed: set[Path] = set()
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Lock a study file, creating it if need be; False if another process has it."""
+    """Lock a study file, creating it if necessary; False if another process has it."""
     name = path.absolute()
     if name in _claimed:
         yield True
@@ -87,7 +87,7 @@ def open_study(path: Path | None, identity: Mapping[str, Any]) -> Study:
 
 
 def seed_next(study: Study, seed: int) -> None:
-    """Make the next trial depend on the seed and the finished trials only, so that a continued search is the same."""
+    """Make the next trial depend only on the seed and the finished trials, so that a continued search is the same."""
     optuna = need_optuna()
     states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
     ended = len(study.get_trials(deepcopy=False, states=states))
@@ -127,7 +127,7 @@ def _storage(optuna: Any, path: Path) -> Any:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse to write to a foreign file; drop the partial last line that a killed process left."""
+    """Raise an error for a file of another kind; drop the partial last line left by a killed process."""
     if not path.exists():
         return
     with _readable(path):

@@ -42,11 +42,11 @@ def tune(
 
     data                 a log, or a split of one
     trials, limit        when to stop, whichever comes first; a limit is seconds or '5m'; by default 30 trials
-    metric               what settings are chosen by; by default the data's own
+    metric               the metric that settings are chosen by; by default the data's own
     folds, fresh_folds   folds to search on, and fresh ones to check the best on
     settings             fixed, not searched
     also                 settings to try right after the defaults
-    study                file for the trials; a search found in it is continued
+    study                file for the trials; an existing search in it is continued
     split                how to split a log, or a `Split` of it
     tell                 called with a line for each trial
     """

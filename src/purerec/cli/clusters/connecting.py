@@ -25,7 +25,7 @@ _QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    "RAY_worker_niceness": "0",  # 15 by default: on a busy machine, nothing would ever get done
+    "RAY_worker_niceness": "0",  # 15 by default: on a busy machine, workers would make no progress
 }
 
 _ATTEMPTS = 3
@@ -34,23 +34,23 @@ _ATTEMPTS = 3
 
 @contextmanager
 def connected_to_ray(address: str, *, purpose: str) -> Iterator[int]:
-    """Connect to a Ray cluster, or to a temporary one for the duration of the block; gives its number of CPUs."""
+    """Connect to a Ray cluster, or to a temporary one for the duration of the block; yields its number of CPUs."""
     if address != "ray" and not address.startswith("ray://"):
         raise ConfigError(f"--on takes ray, or an address such as ray://head:10001, not {address!r}")
     is_own = address == "ray" and "RAY_ADDRESS" not in os.environ
-    if "ray" not in sys.modules:  # it reads its settings on import
+    if "ray" not in sys.modules:  # Ray reads its settings on import
         settings = _QUIET | _authentication(is_own=is_own)
         os.environ |= {name: os.environ.get(name, value) for name, value in settings.items()}
     try:
         import ray
     except ImportError:
         raise MissingExtraError("ray", "ray", purpose=purpose) from None
-    if ray.is_initialized():  # by the caller
+    if ray.is_initialized():  # already connected by the caller
         yield int(ray.cluster_resources().get("CPU", 0))
         return
     try:
         _connect(
-            # Not None, which would use any cluster left running on this machine.
+            # Not None, which would use any cluster still running on this machine.
             address="local" if is_own else None if address == "ray" else address,
             include_dashboard=False if is_own else None,
             log_to_driver=False,
@@ -78,7 +78,7 @@ def _connect(**settings: object) -> None:
 
 
 def _why(error: Exception) -> str:
-    """In a line: of a server's trouble Ray tells the whole traceback, whose last line is the point of it."""
+    """One line: the last line of Ray's traceback."""
     told = str(error)
     return " ".join((told.strip().splitlines()[-1] if "Traceback" in told else told).split())[:200]
 
@@ -88,14 +88,14 @@ def _authentication(*, is_own: bool) -> dict[str, str]:
         return {}
     if is_own:  # Only this process may use its cluster. By default, Ray would keep a token in the home folder.
         return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    # Where there is a token, `ray start` asks for it, and a client would not give it by itself.
+    # If there is a token, `ray start` requires it, and a client does not send it by default.
     is_set = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
     return {"RAY_AUTH_MODE": "token"} if is_set or Path("~/.ray/auth_token").expanduser().exists() else {}
 
 
 @contextmanager
 def failures_of_ray(remedy: str) -> Iterator[None]:
-    """Translate what Ray raises when a worker fails or is lost."""
+    """Translate Ray's errors when a worker fails or is lost."""
     from ray.exceptions import RayError, RayTaskError
 
     try:
@@ -114,7 +114,7 @@ def failures_of_ray(remedy: str) -> Iterator[None]:
 
 
 def _told(error: BaseException | None, of_ray: type[BaseException]) -> PurerecError | None:
-    """What purerec itself said, inside of what Ray has put around it."""
+    """purerec's own error inside Ray's."""
     while error is not None:
         if isinstance(error, PurerecError) and not isinstance(error, of_ray):
             return error
@@ -123,7 +123,7 @@ def _told(error: BaseException | None, of_ray: type[BaseException]) -> PurerecEr
 
 
 def versions() -> str:
-    """What has to be the same on all machines for the same digits."""
+    """The versions that must be the same on all machines for identical results."""
     import numpy as np
 
     from purerec import __version__
@@ -132,7 +132,7 @@ def versions() -> str:
 
 
 def check_same(expected: str) -> None:
-    """In a worker: refuse to work with other versions than those of whoever asked."""
+    """In a worker: raise an error if its versions differ from the caller's."""
     if versions() != expected:
         raise SharedError(
             f"the worker on {platform.node()} has {versions()}, and others have {expected}; install the same "

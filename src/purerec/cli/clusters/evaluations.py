@@ -1,7 +1,7 @@
-"""`purerec evaluate --on ray`: the users are ranked for in parts, with the same digits as by one process.
+"""`purerec evaluate --on ray`: evaluates users in parts, with exactly the same numbers as one process.
 
-The model and the data are held once in the memory of each machine, shared by all of its workers. Ray replaces a
-worker that dies, and its part is redone.
+Each machine has one copy of the model and the data in memory, shared by all of its workers. Ray replaces a worker
+that dies, and its part is redone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def evaluating_on(address: str | None, metrics: MetricNames | None) -> Iterator[Evaluator]:
-    """A function like `evaluate`: that of a cluster, or, without an address, of this process."""
+    """A function like `evaluate` that uses a cluster or, without an address, this process."""
     from purerec.evaluation.choosing import parse_all
     from purerec.evaluation.protocols import evaluate
 
@@ -44,7 +44,7 @@ def _evaluated(n_parts: int, model: Any, split: Split, **how: Any) -> Evaluation
 
     with failures_of_ray("run the command again"):
         shared, part = ray.put((model, split)), ray.remote(_part)
-        # In a list, or Ray would unpack it before the versions are compared.
+        # In a list: otherwise Ray would unpack it before the versions are compared.
         parts = ray.get([part.remote([shared], (n, n_parts), how, versions()) for n in range(n_parts)])
     return put_together(parts, split.train.n_users)
 

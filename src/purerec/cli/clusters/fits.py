@@ -1,7 +1,7 @@
 """Commands whose fits are shared by workers of a Ray cluster: `--on ray`, `--on ray://head:10001`.
 
-Ray Train starts the workers, and restarts them if one dies. Each of them runs the same command, as if started by
-torchrun. Data and models are in folders that all machines can see.
+Ray Train starts the workers, and restarts them if one dies. Each runs the same command, as if started by torchrun.
+Data and models are in folders that all machines can see.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOST = "another worker was lost"
 
 
 def start_on_ray(address: str, n: int | None, out: Path) -> int:
-    """Run this command with `n` workers of a cluster, or one per CPU; returns the exit code."""
+    """Run this command with `n` workers of a cluster, or one per CPU; return the exit code."""
     with connected_to_ray(address, purpose="fitting on a cluster") as cpus:
         n = cpus if n is None else n
         if n < 1:
@@ -42,7 +42,7 @@ def _fitted(n: int, out: Path) -> int:
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
     from ray.train.v2.api.exceptions import TrainingFailedError
 
-    # Not in the home folder, where Ray would put it. All workers must see it.
+    # Not in the home folder, Ray's default: all workers must see it.
     place = out.absolute().with_name(f".purerec-ray-{uuid.uuid4().hex[:12]}")
     environment = ALONE | {
         name: value for name, value in os.environ.items() if name.startswith(("PUREREC_", "GLOO_"))
@@ -80,7 +80,7 @@ def first_failure(error: Any) -> str:
     failures = getattr(error, "worker_failures", None) or {}
     if not failures:
         return f"Ray could not run the workers ({_line(error)})"
-    # Workers that lost another one know less than those that Ray lost, or that said why they end.
+    # Workers that lost another one know less than those that Ray lost, or that reported why they end.
     rank, failure = min(failures.items(), key=lambda found: (_LOST in str(found[1]), found[0]))
     return f"worker {rank} ended ({_line(failure)})"
 

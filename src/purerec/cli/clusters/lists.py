@@ -1,7 +1,7 @@
 """`purerec recommend --all --on ray`: lists for everybody, with Ray Data.
 
-The model is loaded once and held once in the memory of each machine, shared by all of its workers. Ray replaces a
-worker that dies, and its partition is redone.
+The model is loaded once, and each machine has one copy in memory, shared by all of its workers. Ray replaces a worker
+that dies, and its partition is redone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from purerec.output import console
 
 
 def lists_on_ray(address: str, folder: Path, out: Path, k: int, options: dict[str, Any]) -> None:
-    """Write the lists of all users to a folder; what is there already is kept."""
+    """Write the lists of all users to a folder; existing files are kept."""
     with connected_to_ray(address, purpose="lists on a cluster") as cpus:
         import ray
 
@@ -26,7 +26,7 @@ def lists_on_ray(address: str, folder: Path, out: Path, k: int, options: dict[st
             model = ray.remote(num_cpus=0)(_loaded).remote(str(folder.absolute()))
             begun = ray.remote(num_cpus=0)(_begun)
             n_users, parts = ray.get(begun.remote(model, str(folder.absolute()), str(out.absolute()), k, options))
-            # On the cluster: Ray Data does not run in a process that is only connected to one (ray://...).
+            # Run it on the cluster: Ray Data does not work in a process that is only connected to one (ray://...).
             made = ray.remote(num_cpus=0)(_made).remote(cpus, [model], str(out.absolute()), parts, k, options)
             rows = sum(row["rows"] for row in ray.get(made))
     done = (
@@ -42,7 +42,7 @@ def _made(
         return []
     import ray
 
-    # Actors that hold every CPU leave none to Ray Data itself, which then waits forever.
+    # If actors held every CPU, Ray Data itself would have none and wait forever.
     actors = max(1, min(cpus - 1, len(parts)))
     found: list[dict[str, Any]] = (
         ray.data.from_items(parts, override_num_blocks=len(parts))
@@ -68,13 +68,13 @@ def _begun(model: Any, folder: str, out: str, k: int, options: dict[str, Any]) -
     from purerec.output.partitions import left_to_do
 
     n = len(model.users)
-    if n:  # wrong options are told before anything is written
+    if n:  # report wrong options before anything is written
         next(iter(model.recommend_blocks(model.users.take([0]), k, **options)))
     return n, [asdict(part) for part in left_to_do(out, folder, n, {"k": k, **options})]
 
 
 class _Lists:
-    """A worker that makes partitions one after another."""
+    """A worker that computes partitions one after another."""
 
     def __init__(self, model: list[Any], out: str, k: int, options: dict[str, Any], expected: str) -> None:
         os.environ |= ALONE

@@ -34,7 +34,7 @@ class Column(ABC):
 
     @abstractmethod
     def is_any(self, values: Sequence[str]) -> Mask:
-        """(n,) which rows have one of these values; a ValueError names one that does not fit this kind of column"""
+        """(n,) True for rows with one of these values; a ValueError names a value that does not fit the column"""
 
     @abstractmethod
     def groups(self) -> tuple[I64, I32]:
@@ -44,7 +44,7 @@ class Column(ABC):
 @dataclass(frozen=True, eq=False)
 class Numbers(Column):
     values: F64
-    """(n,) NaN where there is none"""
+    """(n,) NaN if missing"""
     kind: ClassVar[str] = "number"
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class Numbers(Column):
 @dataclass(frozen=True, eq=False)
 class Flags(Column):
     values: Array
-    """(n,) int8: 1, 0, or -1 where there is none"""
+    """(n,) int8: 1, 0, or -1 if missing"""
     kind: ClassVar[str] = "flag"
     words: ClassVar[dict[str, int]] = {"true": 1, "yes": 1, "false": 0, "no": 0}
 
@@ -120,7 +120,7 @@ class Flags(Column):
 @dataclass(frozen=True, eq=False)
 class Words(Column):
     codes: I32
-    """(n,) into `words`; -1 where there is none"""
+    """(n,) into `words`; -1 if missing"""
     words: tuple[str, ...]
     """Each once, in alphabetical order"""
     kind: ClassVar[str] = "text"
@@ -145,7 +145,7 @@ class Words(Column):
         return np.isin(self.codes, matching(self.words, values))
 
     def compare(self, sign: str, value: str) -> Mask:
-        """In alphabetical order, which also orders dates such as 2024-05-31."""
+        """Compare in alphabetical order, which also orders dates such as 2024-05-31."""
         from bisect import bisect_left, bisect_right
 
         first, end = bisect_left(self.words, value), bisect_right(self.words, value)

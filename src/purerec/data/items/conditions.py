@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from purerec.data.items.table import ItemTable
 
 SIGNS = "<>=!|"
-"""What a column name may not contain"""
+"""Characters that a column name may not contain"""
 _FORM = re.compile(rf"\s*(?P<name>[^{SIGNS}]+?)\s*(?P<sign><=|>=|!=|=|<|>)\s*(?P<value>.*?)\s*", re.DOTALL)
 _ALONE = re.compile(rf"\s*(?P<no>!?)\s*(?P<name>[^{SIGNS}]+?)\s*")
 _SHOWN = 100
 _LISTED = 1000
-"""The most values to look for a similar one among"""
+"""Maximum number of values searched for a similar one"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Condition:
         )
 
     def mask(self, table: ItemTable) -> Mask:
-        """(n,) which rows of a table satisfy it"""
+        """(n,) True for the rows of a table that satisfy it"""
         column = table.column(self.name)
         try:
             if self.sign in ("", "!"):
@@ -99,7 +99,7 @@ def _is_there(column: Column) -> Mask:
 
 
 def fulfilled(table: ItemTable, conditions: tuple[Condition, ...]) -> Mask:
-    """(n,) which rows satisfy all conditions"""
+    """(n,) True for rows that satisfy all conditions"""
     found = np.ones(len(table), dtype=np.bool_)
     for condition in conditions:
         found &= condition.mask(table)
@@ -107,7 +107,7 @@ def fulfilled(table: ItemTable, conditions: tuple[Condition, ...]) -> Mask:
 
 
 def nothing_fulfils(table: ItemTable, conditions: tuple[Condition, ...]) -> str | None:
-    """What is wrong with conditions that leave no item: a value that no item has is named. None if one is left."""
+    """A message for conditions that leave no item, which names a value that no item has. None if any are left."""
     if fulfilled(table, conditions).any():
         return None
     for condition in conditions:

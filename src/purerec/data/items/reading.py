@@ -31,7 +31,7 @@ def read_items(
 ) -> ItemTable:
     """An item table from a file, or from a polars or pandas DataFrame.
 
-    The item column is `item`, or recognised by its name (item, item_id, sku, id, ...), or the first; likewise the
+    The item column is `item`, or recognised by its name (item, item_id, sku, id, ...), or the first; likewise for the
     title. Columns of numbers, booleans and text are recognised; text that contains | is split into tags.
     """
     if isinstance(source, str | os.PathLike):

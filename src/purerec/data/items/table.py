@@ -19,22 +19,22 @@ from purerec.types import F32, I64
 MOST_COLUMNS = 64
 LONGEST_NAME = 100
 LONGEST_CELL = 8_192
-"""In characters: room for a small image as a data: URL"""
+"""In characters: enough for a small image as a data: URL"""
 IMAGES = ("image", "imageurl", "img", "poster", "picture", "thumbnail", "cover")
 _DECILES = np.linspace(0, 1, 11)[1:-1]
 
 
 @dataclass(frozen=True, eq=False)
 class ItemTable:
-    """A row for each item. For a model: first its own items, in order, then those that nobody had in training."""
+    """A row for each item. For a model: first its own items, in order, then those not in training."""
 
     ids: pl.Series
     """(n,) integers or text, each once"""
     columns: Mapping[str, Column]
     titles: pl.Series | None = field(default=None, repr=False)
-    """(n,) null where there is none"""
+    """(n,) null if missing"""
     n_warm: int = 0
-    """How many of the first rows are items of the model; 0 before it is aligned with one"""
+    """The number of rows, at the start, that are items of the model; 0 before alignment with one"""
 
     def __post_init__(self) -> None:
         if len(self.columns) > MOST_COLUMNS:
@@ -57,7 +57,7 @@ class ItemTable:
 
     @property
     def n_cold(self) -> int:
-        """Items that nobody had in training."""
+        """The number of items not in training."""
         return len(self) - self.n_warm
 
     def column(self, name: str) -> Column:
@@ -83,7 +83,7 @@ class ItemTable:
         return next((name for name in found if isinstance(self.columns[name], Words)), None)
 
     def check_knows(self, items: Vocabulary) -> None:
-        """Refuse a table of other things, or with ids that are written in another way."""
+        """Raise an error for a table of other things, or with ids written differently."""
         theirs = items.ids.cast(pl.String)
         if len(items) and not self.ids.cast(pl.String).is_in(theirs.implode()).any():
             mine = ", ".join(map(repr, self.ids.head(2).to_list()))
@@ -114,7 +114,7 @@ class ItemTable:
     @cached_property
     def content(self) -> Any:
         """(n, n_features) sparse: features of the items. Tags, words (except texts that are unique to most items) and
-        deciles of numbers, with more weight for rare ones; rows have unit length."""
+        deciles of numbers, with more weight on rare ones; rows have unit length."""
         from scipy.sparse import csr_array, diags_array, hstack
 
         parts = []
@@ -136,7 +136,7 @@ class ItemTable:
         return csr_array(diags_array((1 / np.maximum(length, 1e-12)).astype(np.float32)) @ weighted)
 
     def like(self, own: I64, rows: I64) -> F32:
-        """(len(rows),) the similarity of these items to some others, by their columns: from 0 to 1"""
+        """(len(rows),) the similarity of these items to `own`, by their columns: from 0 to 1"""
         profile = np.asarray(self.content[own].sum(axis=0)).ravel()
         length = float(np.linalg.norm(profile))
         if not length:

@@ -1,7 +1,7 @@
-"""A large file piece by piece.
+"""Read a large file piece by piece.
 
-Each piece is read and checked as `readers.read` does with a whole file, so that ids, errors and the rows they name
-are the same. Only one piece is in memory at a time.
+Each piece is read and checked as `readers.read` does with a whole file, so ids, errors and the rows they name are
+the same. Only one piece is in memory at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from purerec.data.validation import checked
 from purerec.errors import MissingExtraError, ReadError
 
 _ROW_BYTES = 24
-"""About how many bytes a row of a table without text takes in a text file."""
+"""Approximate bytes per row of a table without text, in a text file."""
 _MAGIC_GZIP, _MAGIC_PARQUET = b"\x1f\x8b", b"PAR1"
 
 
@@ -44,7 +44,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of a file, and where the next ones begin."""
+    """Some rows of a file, and where the next ones start."""
 
     data: Interactions
     end: Position
@@ -68,7 +68,7 @@ def chunks(place: Place, how: HowToRead, start: Position) -> Iterator[Chunk]:
 
 
 def expected_rows(place: Place) -> int:
-    """About how many rows there are, from the size of the file."""
+    """The approximate number of rows, from the size of the file."""
     size = int(place.version()["size"])
     with place.open() as file:
         is_packed = file.read(4)[:2] == _MAGIC_GZIP
@@ -94,7 +94,7 @@ def _text_chunks(place: Place, how: HowToRead, start: Position) -> Iterator[Chun
 
 
 def _layout(place: Place, how: HowToRead) -> tuple[TextLayout, Position]:
-    """What the file looks like, and where its rows begin."""
+    """The layout of the file, and where its rows start."""
     where = str(place)
     with _Text(place, how.encoding) as text:
         head = Content(text.read(how.chunk_bytes))
@@ -122,7 +122,7 @@ def _blocks(text: _Text, size: int, *, quotes: bool) -> Iterator[bytes]:
         whole = rest + piece
         end = _end_of_rows(whole, quotes)
         if end == 0 and len(whole) > 4 * size:
-            end = whole.rfind(b"\n") + 1 or len(whole)  # an unclosed quotation mark: parsing it reports where
+            end = whole.rfind(b"\n") + 1 or len(whole)  # an unclosed quotation mark: the parser reports where
         rest = whole[end:]
         if end:
             yield whole[:end]

@@ -1,11 +1,11 @@
-"""A data set in parts, as `purerec ingest` writes it: a folder, here or anywhere that fsspec reaches.
+"""A data set in parts, as `purerec ingest` writes it: a folder on this machine or anywhere that fsspec supports.
 
     manifest.json          what is in it, and the sha256 of every file
-    users-00000.parquet    the ids of the users of part 0, sorted; their number is their place, counted over all parts
+    users-00000.parquet    the ids of the users of part 0, sorted; a user's number is the position among all parts
     items-00000.parquet    ids of items (and titles), likewise, in as many pieces
     part-00000.parquet     the rows of these users in their order: user, item (numbers), rating, timestamp, row
 
-A user and all of their rows are in one part (`partitioning`), so a worker needs to read only its own parts.
+A user and all of their rows are in one part (`partitioning`), so a worker only needs to read its own parts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def part_name(kind: Literal["users", "items", "part"], number: int) -> str:
 
 
 class DatasetFacts(BaseModel):
-    """What the manifest says about a data set."""
+    """The facts about a data set in its manifest."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -126,7 +126,7 @@ class Dataset:
         return empty.scatter(places, items["label"])
 
     def read(self, *, name: str | None = None) -> Interactions:
-        """The whole data set in memory: exactly what `read` gives for the files it was ingested from."""
+        """The whole data set in memory: exactly what `read` returns for the files it was ingested from."""
         facts = self.facts
         _check_room(self)
         users, user_place = sorted_ids(self.users())
@@ -157,7 +157,7 @@ class Dataset:
         )
 
     def read_parts(self, parts: Sequence[int], *, positive_rating: float | None = None) -> Interactions:
-        """Some parts: their users, numbered from 0 in the order of the parts; all items, under their numbers."""
+        """Some parts: their users, numbered from 0 in the order of the parts; all items keep their numbers."""
         first = np.cumsum([0, *(self.facts.part_users[part] for part in parts)])
         tables = [
             self.rows(part).with_columns(pl.col("user") - (self.first_user(part) - int(start)))
@@ -215,5 +215,5 @@ def time_units() -> tuple[TimeUnit, ...]:
 
 
 def summary(facts: dict[str, Any]) -> str:
-    """The fingerprint: of the checksums of all files."""
+    """The fingerprint: a digest of the checksums of all files."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -71,5 +71,5 @@ def _source(place: Place) -> str | io.BytesIO:
 
 
 def is_utf8(path: str) -> bool:
-    """Whether polars can open a path: it needs UTF-8."""
+    """Return whether polars can open a path: it needs UTF-8."""
     return not any("\ud800" <= letter <= "\udfff" for letter in path)

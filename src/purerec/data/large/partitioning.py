@@ -1,7 +1,7 @@
-"""Which part of a data set a user belongs to.
+"""Assigns users to parts of a data set.
 
-The CRC-32 of the id as UTF-8 text, modulo the number of parts. It depends on nothing else, neither other ids nor the
-version of a library, and other programs can compute it, too (Spark and PostgreSQL have a crc32).
+The part is the CRC-32 of the id as UTF-8 text, modulo the number of parts. It depends on nothing else, neither other
+ids nor library versions, and other programs can compute it too (Spark and PostgreSQL have a crc32).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from purerec.types import I32
 _AT_ONCE = 1 << 20
 
 PartNumbers = npt.NDArray[np.uint16]
-"""Of users or rows: the part that each is in"""
+"""The part of each user or row"""
 
 
 def parts_of(ids: pl.Series, n_parts: int) -> I32:

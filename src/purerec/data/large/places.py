@@ -71,7 +71,7 @@ class Place:
             raise self._unreachable(error) from None
 
     def version(self) -> dict[str, Any]:
-        """What identifies a version of a file: its size, and its modification time if known."""
+        """Facts that identify a version of a file: its size, and its modification time if known."""
         if not is_url(self.address):
             check_file(self.path)
             found = self.path.stat()

@@ -1,7 +1,7 @@
-"""The positives of some parts of a data set: what one of several workers reads, and nobody else.
+"""The positives of some parts of a data set, which only one of several workers reads.
 
-A worker keeps them. The first worker also has the positives of all, which the model is made of, and the ids; ratings
-and times stay with whoever has read them.
+A worker keeps them. The first worker also has everybody's positives, which the model needs, and the ids; ratings and
+times stay with the worker that has read them.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class PartPositives:
     parts: PartNumbers
     """(n_users,) the part of each user; users are in the order of their ids"""
     positives: Csr
-    """Items are numbered in the order of their ids, among all"""
+    """Items are numbered in the order of their ids, among all items"""
     ratings: tuple[float, float]
     """The lowest and the highest; infinite if there are none"""
 
 
 @dataclass(frozen=True)
 class Ids:
-    """The ids of a whole data set in their order, as every reading of it has them."""
+    """The ids of a whole data set in order, the same for every reader."""
 
     users: pl.Series
     parts: PartNumbers
     """(n_users,) the part of each user"""
     items: pl.Series
     item_place: I32
-    """(n_items,) where the item with this number in the data set is"""
+    """(n_items,) the position of the item with this number in the data set"""
     labels: pl.Series | None
 
 
@@ -55,7 +55,7 @@ def read_ids(data: Dataset) -> Ids:
 
 
 def read_share(data: Dataset, parts: Sequence[int], item_place: I32, positive_rating: float | None) -> PartPositives:
-    """Read these parts, one after the other."""
+    """Read these parts, one after another."""
     if positive_rating is not None and not data.facts.has_rating:
         raise DataError(
             f"{data.place}: has no ratings, so none can count as positive",
@@ -91,14 +91,14 @@ def log_of(data: Dataset, ids: Ids, positives: Csr, positive_rating: float | Non
         item_labels=ids.labels,
         name=data.facts.name,
     )
-    # The rows that all of it would follow from are not here.
+    # The rows that a log's fingerprint is computed from are not here.
     fingerprint = hashlib.sha256(f"{data.facts.fingerprint} {positive_rating}".encode()).hexdigest()
     log.__dict__.update(pairs=positives, positives=positives, fingerprint=fingerprint)
     return log
 
 
 def joined(shares: Sequence[tuple[I64, I64, I32]], shape: tuple[int, int]) -> Csr:
-    """All positives, from those of shares: which users they are of, how many each has, and the items."""
+    """All positives, from shares: the users of each, the number of positives per user, and the items."""
     counts = np.zeros(shape[0], np.int64)
     for users, own, _ in shares:
         counts[users] = own
@@ -111,7 +111,7 @@ def joined(shares: Sequence[tuple[I64, I64, I32]], shape: tuple[int, int]) -> Cs
 
 
 def left_out(whole: Csr, some: Csr) -> tuple[I32, I32] | None:
-    """The users and items of the pairs that `some` lacks; None if it has others."""
+    """The users and items of the pairs that `some` lacks; None if it has pairs that `whole` lacks."""
     if whole.shape != some.shape or (some.counts > whole.counts).any():
         return None
     fewer = some.counts < whole.counts

@@ -27,7 +27,7 @@ _MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is an import path."""
+    """Return whether a name is an import path."""
     return ":" in name
 
 
@@ -37,7 +37,7 @@ def import_path(thing: Any) -> str:
 
 
 def import_object(path: str) -> Any:
-    """The object at `module:name`. Modules in the current folder are found, too, after installed ones."""
+    """The object at `module:name`. Modules in the current folder are also found, after installed ones."""
     match = re.fullmatch(rf"({_MODULE}):({_MODULE})", path)
     if match is None:
         raise ConfigError(f"{path!r} does not name an object; write module:name, such as my_model:MyModel")
@@ -69,7 +69,7 @@ def _module(name: str) -> ModuleType:
 
 
 def import_first() -> list[str]:
-    """Import the modules that PUREREC_IMPORT names, and return its entries that name objects in them."""
+    """Import the modules in PUREREC_IMPORT, and return its entries that name objects in them."""
     entries = [part.strip() for part in os.environ.get(IMPORT_FIRST, "").split(",") if part.strip()]
     for entry in entries:
         if not is_path(entry):
@@ -92,7 +92,7 @@ def installed_names(group: str) -> Sequence[str]:
 
 
 def installed_object(group: str, name: str) -> Any | None:
-    """What an installed package provides under a name; None if there is nothing."""
+    """The object that an installed package provides under a name; None if there is none."""
     point = _installed(group).get(name)
     if point is None:
         return None

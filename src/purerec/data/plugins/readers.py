@@ -1,7 +1,7 @@
-"""Readers for file formats that purerec does not know, by file suffix.
+"""Custom readers for other file formats, by file suffix.
 
-A reader takes a path and returns a table (pandas, polars or Arrow), a scipy sparse matrix or `Interactions`. What it
-returns is checked like any other table.
+A reader takes a path and returns a table (pandas, polars or Arrow), a scipy sparse matrix or `Interactions`. The
+result is checked like any other table.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ def calibration_pairs(users: int, items: int, item_weight: F64, rng: np.random.G
         cell = np.arange(users * items, dtype=np.int64)
         return cell // items, cell % items, np.full(len(cell), 1.0 / len(cell))
     n = PAIRS
-    # Every user equally often. Half of the items by weight: with a strong bias a handful of them gets most of
-    # the exposure, and a uniform sample would hardly meet those.
+    # Every user equally often. Half of the items by weight: with a strong bias, a handful of them get most of
+    # the exposure, and a uniform sample would rarely include those.
     user_idx = np.arange(n, dtype=np.int64) * users // n
     by_weight = np.cumsum(item_weight)
     drawn = np.searchsorted(by_weight, rng.random(n // 2) * by_weight[-1])
@@ -36,7 +36,7 @@ def sigmoid(logit: F64) -> F64:
 def increasing_root(function: Callable[[float], float], target: float, low: float, high: float) -> float:
     """Where an increasing positive function reaches a value: false position (Illinois) on its logarithm.
 
-    Not from scipy.optimize, whose import alone takes longer than making a small world. Rounded to six places, so that
+    Does not use scipy.optimize: importing it takes longer than making a small world. Rounded to six places, so that
     the last bits of a sum, which depend on the number of threads, do not affect the world.
     """
     goal = math.log(target)

@@ -1,4 +1,4 @@
-"""Kernels of the synthetic world: what is relevant, and who came to see what. Formulas: `world`."""
+"""Kernels of the synthetic world: what is relevant, and who is shown what. Formulas: `world`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _uniform(key: np.uint64, counter: np.uint64) -> float:
 
 @kernel()
 def _logit(user_factors: F32, item_factors: F32, item_bias: F32, u: int, i: int) -> float:
-    # One order of summation everywhere, so that the truth is the same whichever way it is asked for.
+    # The same order of summation everywhere, so that every function gives the same truth.
     x = item_bias[i]
     for k in range(user_factors.shape[1]):
         x += user_factors[u, k] * item_factors[i, k]
@@ -30,7 +30,7 @@ def _logit(user_factors: F32, item_factors: F32, item_bias: F32, u: int, i: int)
 
 @kernel()
 def _is_relevant(coin: float, logit: float) -> bool:
-    """coin < sigmoid(logit). Most coins fail even the upper bound that a piece of the series of exp gives."""
+    """coin < sigmoid(logit). Most coins already fail an upper bound from the first terms of the series of exp."""
     if logit < 0.0:
         y = -logit
         if coin * (2.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0))))) > 1.0:
@@ -63,7 +63,7 @@ def fill_truth(user_factors: F32, item_factors: F32, item_bias: F32, key: np.uin
 
 @kernel()
 def _sort(values: I32, start: int, stop: int) -> None:
-    """Shell's sort, in place: project kernels allocate nothing, and numba's own sort does."""
+    """Shell sort, in place: kernels here may not allocate, and numba's own sort does."""
     gap = (stop - start) // 2
     while gap > 0:
         for at in range(start + gap, stop):
@@ -92,11 +92,11 @@ def fill_observed(
     indptr: I64,
     out: I32,
 ) -> int:
-    """Users from number `first` on, as many as surely fit; how many are done. Items ascend within a user.
+    """Fill in users from number `first` on, as many as surely fit; return the number done. Items ascend per user.
 
-    Independent coins of probability 1 - exp(-rate w_j) over items of falling weight, without tossing all: as if
-    the weight stayed at that of the last item looked at, the next exposure comes after a geometric jump; the
-    item met there is kept with the ratio of its own probability to the assumed one (Miller and Hagberg 2011).
+    Tosses independent coins of probability 1 - exp(-rate w_j) for items of decreasing weight, but not all of them:
+    assuming the weight of the last item visited, the next exposure comes after a geometric jump; the item there is
+    kept with the ratio of its own probability to the assumed one (Miller and Hagberg 2011).
     """
     n_items = len(by_rank)
     n = indptr[first]
@@ -121,7 +121,7 @@ def fill_observed(
             if relevant_only:
                 coin = _uniform(row, np.uint64(i))
                 keep = _is_relevant(coin, _logit(user_factors, item_factors, item_bias, u, i))
-            if keep:  # two in twenty at most: the dearer question comes second
+            if keep:  # two in twenty at most: the more expensive check comes second
                 ratio = math.expm1(-user_rate[u] * weight[rank]) / math.expm1(-pull)
                 if _uniform(stream, counter + _ONE) < ratio:
                     out[n] = i

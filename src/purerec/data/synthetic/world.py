@@ -1,14 +1,14 @@
-"""A synthetic world whose true relevance is known, since in real logs nobody knows what was merely not seen.
+"""A synthetic world whose true relevance is known. In real logs, nobody knows which items were merely not seen.
 
-Three things are kept apart. Relevance: rho(u, i) = sigmoid(affinity <p_u, q_i> + quality_i + c), with c chosen
-so that its mean is the wanted prior; whether a pair *is* relevant is one coin per pair. Exposure: user u is shown
-item i with probability e(u, i) = 1 - exp(-rate_u w_i), where w falls with a popularity rank that has nothing to do
-with relevance. The log: relevant AND exposed. So an unobserved pair is either irrelevant or unseen, and the world
+Three things are kept separate. Relevance: rho(u, i) = sigmoid(affinity <p_u, q_i> + quality_i + c), with c chosen
+so that its mean is the given prior; whether a pair *is* relevant is one coin toss per pair. Exposure: user u is shown
+item i with probability e(u, i) = 1 - exp(-rate_u w_i), where w decreases with a popularity rank that is independent
+of relevance. The log: relevant AND exposed. So an unobserved pair is either irrelevant or unseen, and the world
 knows which.
 
 Coins are a hash of (seed, user, item), so the truth of any pair can be recomputed and none is stored. Users are
 generated one at a time, and items are visited by jumping from one possible exposure to the next, so time grows with
-the exposed pairs and memory with the observed ones; no user-item matrix is ever formed.
+the exposed pairs and memory with the observed ones; no user-item matrix is ever built.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class WorldSettings:
     prior: float = 0.05
     """Mean of the true relevance over all pairs: the class prior of PU learning."""
     exposure: float = 1.0
-    """Popularity bias: w falls as rank**-exposure. At 0, every item is shown equally often."""
+    """Popularity bias: w decreases as rank**-exposure. At 0, every item is shown equally often."""
     interactions: int | None = None
     """Expected length of the log. None: 20 per user, but at most half of the relevant pairs."""
     affinity: float = 2.0
@@ -127,7 +127,7 @@ class World:
         return self.settings.items
 
     def relevance(self, user_idx: npt.ArrayLike) -> F32:
-        """True probability of relevance, the best score there is: (len(user_idx), n_items) float32."""
+        """True probability of relevance, the best possible score: (len(user_idx), n_items) float32."""
         user = self._checked(user_idx)
         out = np.empty((len(user), self.n_items), dtype=np.float32)
         fill_relevance(self.user_factors, self.item_factors, self.item_bias, user, out)
@@ -157,8 +157,8 @@ class World:
     def hidden(self, *, users: int | None = 1000, seed: int = 0) -> Interactions:
         """What a recommender should find: relevant pairs that were not observed, with the log's vocabularies.
 
-        For this many users, drawn at random (None: all, which gives about prior * n_users * n_items rows). As a test
-        set, with the log as train, it measures against the truth, not against what happened to be shown.
+        For this many random users (None: all, which gives about prior * n_users * n_items rows). As a test set, with
+        the log as train, it measures against the truth, not against what happened to be shown.
         """
         if users is not None:
             _check_whole("users", users, 1, 2**31 - 1)
@@ -186,7 +186,7 @@ class World:
         )
 
     def true_split(self, *, users: int | None = 1000, seed: int = 0) -> Split:
-        """Train on the whole log, test on what is `hidden`, to evaluate against the truth."""
+        """A split that trains on the whole log and tests on what is `hidden`, to evaluate against the truth."""
         from purerec.data.made import Made, SplitParameters
         from purerec.data.splits import Split
 
@@ -218,11 +218,11 @@ def make_world(
     seed: int = 0,
     name: str = "world",
 ) -> World:
-    """A world with these settings, which `WorldSettings` explains. The same settings give the same bits.
+    """A world with these settings, explained in `WorldSettings`. The same settings give the same bits.
 
-    The prior is the exact mean of the relevance in worlds of up to a million pairs, and so is the expected
-    length of the log. In larger ones both constants are fitted on a million pairs, which leaves a deviation of
-    about half a percent.
+    In worlds of up to a million pairs, the mean relevance is exactly the prior, and the expected length of the log is
+    exact too. In larger worlds, both constants are fitted on a million pairs, which leaves a deviation of about half
+    a percent.
     """
     settings = WorldSettings(users, items, dim, prior, exposure, interactions, affinity, quality, activity, seed)
     rng = named_rng(seed, "world.factors")
@@ -249,7 +249,7 @@ def make_world(
     log_rate = increasing_root(lambda c: float(np.dot(relevance, -np.expm1(-math.exp(c) * pull))), share, -60.0, 60.0)
     user_rate *= math.exp(log_rate)
 
-    # A World needs a log, and making the log needs a World: the first one holds an empty log.
+    # A World needs a log, and making the log needs a World: the first one has an empty log.
     vocabularies = (
         Vocabulary(pl.Series(np.arange(users, dtype=np.int64)), "user"),
         Vocabulary(pl.Series(np.arange(items, dtype=np.int64)), "item"),
@@ -267,7 +267,7 @@ def setting_names() -> tuple[str, ...]:
 
 
 def _observe(world: World, user: I64, *, relevant_only: bool) -> tuple[I64, I64, I32]:
-    """CSR of what each of these users was shown (and is relevant): (users, indptr, items)."""
+    """CSR of the items that each of these users was shown (and that are relevant): (users, indptr, items)."""
     settings = world.settings
     by_rank = np.argsort(-world.item_weight, kind="stable").astype(np.int32)
     expected = settings.expected * len(user) / settings.users if relevant_only else 0.0
@@ -292,7 +292,7 @@ def _observe(world: World, user: I64, *, relevant_only: bool) -> tuple[I64, I64,
         )
         if done == len(user):
             break
-        # The next user may not fit; in place, so that the peak stays near the final size.
+        # The next user may not fit; resize in place, so that the peak stays near the final size.
         out.resize(int(len(out) * 1.25) + settings.items, refcheck=False)
     out.resize(int(indptr[-1]), refcheck=False)
     return user, indptr, out

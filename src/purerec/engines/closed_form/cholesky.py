@@ -1,10 +1,10 @@
-"""The solution of a small symmetric positive definite system, in one compiled call and without BLAS.
+"""Solve a small symmetric positive definite system, in one compiled call and without BLAS.
 
-A catalogue has tens of thousands of systems of one or two hundred unknowns. BLAS would bring threads of its own,
-which get in the way of ours, and for such sizes it is no faster.
+A catalogue has tens of thousands of systems of one or two hundred unknowns. BLAS would start threads of its own,
+which interfere with ours, and at these sizes it is no faster.
 
-The matrix lies in the upper half of `height` rows of `width` numbers, with the right side as column `height`. The
-rest is padding, zeros with ones on the diagonal. A row more takes the solution.
+The matrix is in the upper half of `height` rows of `width` numbers, with the right-hand side in column `height`. The
+rest is padding: zeros, with ones on the diagonal. One more row holds the solution.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from purerec.types import F32
 
 _ROWS = 4
 _TILE = 2 * LANES
-"""Four rows by sixteen columns are worked on at a time: eight vectors, which stay in registers."""
+"""Four rows by sixteen columns are processed at a time: eight vectors, which stay in registers."""
 _ZERO, _UNIT = np.float32(0), np.float32(1)
 
 
@@ -28,21 +28,21 @@ def padded_height(n: Scalar) -> Scalar:
 
 @kernel()
 def padded_width(height: Scalar) -> Scalar:
-    """With room for the right side. Rows that are 256 bytes or a multiple apart would share a few cache lines."""
+    """Includes the right-hand side. Rows a multiple of 256 bytes apart would compete for a few cache lines."""
     width = (height + _TILE) // _TILE * _TILE
     return width + _TILE if width % (4 * _TILE) == 0 else width
 
 
 @kernel()
 def scratch_size(n: Scalar) -> Scalar:
-    """Numbers that a system of n unknowns takes, its solution included."""
+    """The number of floats that a system of n unknowns takes, including its solution."""
     height = padded_height(n)
     return (height + 1) * padded_width(height)
 
 
 @kernel(inner=True)
 def clear(a: F32, n: Scalar) -> None:
-    """Zeros, and the ones of the padding, for a system of n unknowns."""
+    """Reset to zeros, with ones in the padding, for a system of n unknowns."""
     height = padded_height(n)
     width = padded_width(height)
     a[: height * width] = _ZERO
@@ -52,9 +52,9 @@ def clear(a: F32, n: Scalar) -> None:
 
 @kernel(inner=True)
 def solve(a: F32, n: Scalar) -> Scalar:
-    """Puts the solution into row `height`; whether there is one.
+    """Put the solution into row `height`; return whether there is one.
 
-    A = U'U row by row, and with the right side as one more column U'y = b comes out with it; then U x = y.
+    Factorise A = U'U row by row; with the right-hand side as an extra column, this also solves U'y = b; then U x = y.
     """
     height = padded_height(n)
     width = padded_width(height)
@@ -70,7 +70,7 @@ def solve(a: F32, n: Scalar) -> Scalar:
 def _subtract_rows_above(a: F32, i: Scalar, width: Scalar) -> None:
     """A[i + r, j] -= sum over k < i of U[k, i + r] U[k, j], for four rows.
 
-    Columns begin at a whole tile: what it changes left of the diagonal is never read.
+    Columns start at a whole tile: values changed left of the diagonal are never read.
     """
     r0, r1, r2, r3 = i * width, (i + 1) * width, (i + 2) * width, (i + 3) * width
     for j in range(i // _TILE * _TILE, width, _TILE):
@@ -100,7 +100,7 @@ def _subtract_rows_above(a: F32, i: Scalar, width: Scalar) -> None:
 
 @kernel(inner=True)
 def _finish_rows(a: F32, i: Scalar, width: Scalar) -> Scalar:
-    """The same among the four rows, each divided by the root of its pivot; False if one is not positive."""
+    """The same among the four rows, each divided by the root of its pivot; False if a pivot is not positive."""
     first = i // LANES * LANES
     for r in range(i, i + _ROWS):
         for k in range(i, r):
@@ -118,7 +118,7 @@ def _finish_rows(a: F32, i: Scalar, width: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def _substitute_back(a: F32, height: Scalar, width: Scalar) -> None:
-    """U x = y, x as row `height`: zeros where it is not yet known, so that sums may begin at a whole vector."""
+    """Solve U x = y, with x in row `height`: zeros where not yet known, so that sums can start at a whole vector."""
     x = height * width
     for j in range(0, width, LANES):
         store(a, x + j, splat(_ZERO))

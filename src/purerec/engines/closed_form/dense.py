@@ -1,4 +1,4 @@
-"""Weights between all items from one inverse, as EASE has it: dense, about n_items^3 operations."""
+"""Weights between all items from one inverse, as in EASE: dense, about n_items^3 operations."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from purerec.types import F32
 _BLOCK = 1024
 """Items whose products with all others are held in memory twice."""
 _DIRECT = 16_384
-"""Items up to which LAPACK inverts the whole matrix. With several threads, the Cholesky factorisation of OpenBLAS
-(0.3.30) ends the process with a segmentation fault on larger ones: seen at 40,981 items, not at 26,000."""
+"""Up to this many items, LAPACK inverts the whole matrix. With several threads, OpenBLAS's Cholesky factorisation
+(0.3.30) crashes with a segmentation fault on larger ones: seen at 40,981 items, not at 26,000."""
 _ALONE = 4096
-"""Items up to which BLAS has one thread: sums are then the same on any number of cores, and a busy machine, where the
-threads of BLAS wait for each other, takes no longer than it must. A second or two, at most."""
+"""Up to this many items, BLAS has one thread: sums are then the same on any number of cores, and BLAS threads do not
+wait for each other on a busy machine. Takes a second or two at most."""
 _PANEL = 2048
-"""Items of a larger matrix that are swept at a time."""
+"""Items of a larger matrix swept at a time."""
 
 
 def needed_bytes(n_items: int, n_regularizations: int = 1) -> int:
@@ -45,7 +45,7 @@ def weights_of_all(
 
 
 def _weights(matrix: F32, regularization: float) -> F32 | None:
-    """B, overwriting G"""
+    """B, overwriting G."""
     matrix[np.diag_indices_from(matrix)] += np.float32(regularization)
     if not invert(matrix):
         return None
@@ -65,7 +65,7 @@ def products(x: Any) -> F32:
 
 
 def invert(matrix: F32) -> bool:
-    """Invert a symmetric positive definite matrix in place; returns whether there is an inverse."""
+    """Invert a symmetric positive definite matrix in place; return whether there is an inverse."""
     done = _invert_whole(matrix) if len(matrix) <= _DIRECT else _invert_in_panels(matrix)
     for start in range(0, len(matrix), _BLOCK):
         stop = start + _BLOCK
@@ -81,7 +81,7 @@ def _invert_whole(matrix: F32) -> bool:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1 if len(matrix) <= _ALONE else None, "blas"):
-        # LAPACK stores by columns: it sees the transpose, which is the same matrix, and its lower half is our upper.
+        # LAPACK stores by column: it sees the transpose, which is the same matrix, and its lower half is our upper.
         _, failed = spotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
         if not failed:
             _, failed = spotri(matrix.T, lower=1, overwrite_c=1)
@@ -93,9 +93,9 @@ def _invert_in_panels(matrix: F32) -> bool:
 
         A[i, j] <- A[i, j] - A[i, k] A[k, k]^-1 A[k, j],   A[i, k] <- A[i, k] A[k, k]^-1,   A[k, k] <- -A[k, k]^-1
 
-    After the last panel A is minus its inverse. With A[k, k] = L L' and W = L^-1 A[k, :] all three are A -= W' W, if
-    W[:, k] = -L^-1 and A is 0 in the rows and columns k before. As many operations as a Cholesky inverse, nearly all
-    of them in products of matrices; LAPACK sees no more than a panel's corner. Only the upper half is used.
+    After the last panel, A is minus its inverse. With A[k, k] = L L' and W = L^-1 A[k, :], all three are A -= W' W if
+    W[:, k] = -L^-1 and rows and columns k of A are set to 0 first. As many operations as a Cholesky inverse, nearly
+    all of them matrix products; LAPACK only sees a panel's corner. Only the upper half is used.
     """
     from scipy.linalg.lapack import spotrf, strtri
 
@@ -106,7 +106,7 @@ def _invert_in_panels(matrix: F32) -> bool:
         rows, w = work[: stop - start], panel[: stop - start]
         rows[:, :start] = matrix[:start, start:stop].T
         rows[:, start:] = matrix[start:stop, start:]
-        root, failed = spotrf(rows[:, start:stop].T, lower=1, clean=1)  # reads the half that is ours, as above
+        root, failed = spotrf(rows[:, start:stop].T, lower=1, clean=1)  # reads our half, as above
         if not failed:
             root, failed = strtri(root, lower=1, overwrite_c=1)
         if failed:

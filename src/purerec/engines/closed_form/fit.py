@@ -1,4 +1,4 @@
-"""Item weights from positives: their form, whether there is enough memory, and their scale."""
+"""Item weights from positives: chooses their form, checks memory, and scales them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def fit_item_weights(
     name: str = "ease",
     multiply: Callable[[Any], F32] = dense.products,
 ) -> list[ItemWeights]:
-    """S = D^-1 B D with D = diag(pop^item_power): B is for the weighted positives W, S for those of zeros and ones.
+    """S = D^-1 B D with D = diag(pop^item_power): B is for weighted positives W, S for positives of zeros and ones.
 
-    Each column of B has weights from all other items (`neighbors=None`, or as many as there are), or from the
-    `neighbors` items that were liked together with it most. `regularizations` are added to the diagonal of W'W, which
-    is computed once for all of them; see `mean_diagonal`. `name` is that of the model, for error messages. `multiply`
-    computes W'W where all items have weights.
+    Each column of B has weights from all other items (`neighbors=None`, or at least their number), or from the
+    `neighbors` items that were most often liked together with it. `regularizations` are added to the diagonal of W'W,
+    which is computed once for all of them; see `mean_diagonal`. `name` is the model's, for error messages. `multiply`
+    computes W'W if all items have weights.
     """
     weight = Weighting.of(positives, user_power, item_power)
     system = check_memory(
@@ -60,7 +60,7 @@ def check_memory(
     threads: int | None = None,
     name: str,
 ) -> Neighborhoods | None:
-    """Refuses what there is no memory for, in a fraction of the time of a fit; gives the systems of neighbours."""
+    """Raise an error if memory is too small; return the neighbour systems, or None if dense."""
     n_items = positives.shape[1]
     if neighbors is None or neighbors >= n_items - 1:
         needed = dense.needed_bytes(n_items, n_regularizations)
@@ -89,7 +89,7 @@ def _by_row(columns: WeightColumns, values: F32) -> SparseWeights:
 
 
 def _need_memory(needed_bytes: int, n_items: int, most_mb: float, name: str, remedy: str) -> None:
-    """Refuse before starting: a system that runs out of memory kills the process silently."""
+    """Raise an error before starting: a system that runs out of memory kills the process silently."""
     needed, free = needed_bytes / 2**20, memory.available_mb()
     remedy = f"{remedy}, keep fewer items (drop rare ones), or use ials or itemknn"
     if needed > most_mb:

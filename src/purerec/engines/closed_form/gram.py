@@ -2,13 +2,13 @@
 
     G = W'W,   W = diag(n_u^-user_power) X diag(pop_i^-item_power)
 
-n_u are the positives of a user and pop_i those of an item. Powers above 0 let people who like many items, and items
-that many people like, count less.
+n_u is the number of positives of a user, and pop_i that of an item. With powers above 0, people who like many items,
+and items that many people like, count less.
 
 Items are numbered by rank here, the least popular first, and only products with higher ranks are kept. The longest
-rows of G, those of popular items, thus become the shortest: finding the products of a few items with each other takes
-a sixth of the work, in half the memory. Each row is computed by one thread, with users in ascending order: the number
-of threads does not change a bit.
+rows of G, those of popular items, thus become the shortest: finding the products among a few items takes a sixth of
+the work and half the memory. Each row is computed by one thread, with users in ascending order, so the result does
+not depend on the number of threads, bit for bit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BIT = np.uint64(1)
 
 
 class Weighting(NamedTuple):
-    """What users and items count: W[u, i] = user[u] * item[i] where u likes i."""
+    """How much users and items count: W[u, i] = user[u] * item[i] where u likes i."""
 
     user: F64
     """(n_users,)"""
@@ -48,7 +48,7 @@ class Weighting(NamedTuple):
 
 
 def mean_diagonal(positives: Csr, user_power: float = 0.0, item_power: float = 0.0) -> float:
-    """The mean of G[i, i] over all items: what a regularization can be measured by."""
+    """The mean of G[i, i] over all items: a scale for regularizations."""
     return float(np.mean(Weighting.of(positives, user_power, item_power).diagonal(positives)))
 
 
@@ -59,7 +59,7 @@ class Fans(NamedTuple):
     items: I32
     item_starts: I64
     users: I32
-    """The users of each item rise"""
+    """Ascending within each item"""
 
     @classmethod
     def of(cls, positives: Csr, order: I64) -> Fans:
@@ -85,13 +85,13 @@ class Gram(NamedTuple):
     starts: I64
     """(n_items + 1,)"""
     items: U32
-    """(n_products,) rising in each row"""
+    """(n_products,) ascending in each row"""
     values: F32
     """(n_products,)"""
 
 
 class RowLengths(NamedTuple):
-    """How many other items each item was liked together with."""
+    """The number of other items that each item was liked together with."""
 
     all: I64
     """(n_items,)"""
@@ -100,12 +100,12 @@ class RowLengths(NamedTuple):
 
 
 def starts_of(counts: I64) -> I64:
-    """(n + 1,) where n parts of these sizes begin"""
+    """(n + 1,) where n parts of these sizes start."""
     return constant(np.concatenate([[0], np.cumsum(counts)]), np.int64)
 
 
 def row_lengths(fans: Fans, threads: int) -> RowLengths:
-    """The size of G, before there is memory for it."""
+    """The size of G, before memory is allocated for it."""
     n = fans.n_items
     found = RowLengths(np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64))
     alike = constant(np.ones(len(fans.user_starts) - 1), np.float32)
@@ -114,7 +114,7 @@ def row_lengths(fans: Fans, threads: int) -> RowLengths:
 
 
 def gram(fans: Fans, user: F32, item: F32, lengths: RowLengths, threads: int) -> Gram:
-    """G, from the squares of what users count and from what items do, by rank."""
+    """Compute G from the users' squared weights and the items' weights, by rank."""
     n, starts = fans.n_items, starts_of(lengths.kept)
     items, values = np.empty(starts[-1], dtype=np.uint32), np.empty(starts[-1], dtype=np.float32)
 
@@ -129,18 +129,18 @@ def gram(fans: Fans, user: F32, item: F32, lengths: RowLengths, threads: int) ->
 
 
 class GramRow(NamedTuple):
-    """A row of G while it is made.
+    """A row of G under construction.
 
-    There is a bit for each item, and above them one for each word of such bits that is not zero. To set them costs no
-    more than to make a list, and the items come out sorted.
+    There is a bit for each item, and above these, one for each word of bits that is not zero. Setting them costs no
+    more than building a list, and the items come out sorted.
     """
 
     sums: F32
-    """(n_items,) zeros between rows, as the bits are"""
+    """(n_items,) zero between rows, like the bits"""
     bits: U64
     words: U64
     items: I32
-    """(n_items,) those found, rising"""
+    """(n_items,) the items found, ascending"""
 
 
 def new_row(n_items: int) -> GramRow:
@@ -151,7 +151,7 @@ def new_row(n_items: int) -> GramRow:
 
 @intrinsic
 def _lowest_bit(typingctx: Any, word: Any) -> Any:
-    """The place of the lowest bit that is set."""
+    """The position of the lowest set bit."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.IntType(1)(1))
@@ -161,7 +161,7 @@ def _lowest_bit(typingctx: Any, word: Any) -> Any:
 
 @kernel(inner=True)
 def add_row(i: Scalar, lowest: Scalar, fans: Fans, user: F32, row: GramRow) -> Scalar:
-    """Sums of `user` over the fans of item i, for each of their items from `lowest` on; how many items these are."""
+    """Sum `user` over the fans of item i, for each of their items from `lowest` on; return the number of items."""
     for p in range(fans.item_starts[i], fans.item_starts[i + 1]):
         u = fans.users[p]
         for q in range(fans.user_starts[u], fans.user_starts[u + 1]):

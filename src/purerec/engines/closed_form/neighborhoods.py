@@ -1,4 +1,4 @@
-"""Weights between items from small systems: one for each item, of the items that it was liked with most.
+"""Weights between items from small systems: one per item, over the items it was most often liked with.
 
 Steck (2019), Markov Random Fields for Collaborative Filtering; Ning and Karypis (2011), SLIM with feature selection.
 
@@ -7,8 +7,8 @@ Steck (2019), Markov Random Fields for Collaborative Filtering; Ning and Karypis
 
     S[j, i] = b[j] pop_i^item_power / pop_j^item_power
 
-With all items for N that is EASE, column by column. Of items with equal products the less popular come first, and of
-equally popular ones those of lower index.
+If N is all items, this is EASE, column by column. Among items with equal products, the less popular come first; among
+equally popular ones, those with the lower index.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class WeightColumns(NamedTuple):
 
 
 class Neighborhoods:
-    """Data and the number of neighbours, measured and ready to be solved."""
+    """The systems of all items for a number of neighbours, with known sizes and ready to solve."""
 
     def __init__(self, positives: Csr, weight: Weighting, neighbors: int, threads: int) -> None:
         self._positives, self._weight, self._threads = positives, weight, threads
@@ -61,7 +61,7 @@ class Neighborhoods:
     def needed_bytes(self, n_regularizations: int = 1) -> int:
         """Peak memory, while columns are solved: the data from both sides, G, the weights, and the threads' memory.
 
-        Or later, when G is gone and there are two copies of the weights.
+        Or afterwards, when G is freed and there are two copies of the weights.
         """
         n, widest = self._fans.n_items, int(self._sizes.max(initial=0))
         data = 12 * len(self._positives) + 64 * n
@@ -102,14 +102,14 @@ class _Scratch(NamedTuple):
 
     row: GramRow
     place: U32
-    """(n_items,) the place of an item among the neighbours; 0 for all others. Not signed, nor are the items of
-    `Gram`: for an index that may be negative the compiler adds the length, which would cost a sixth of all time."""
+    """(n_items,) the place of an item among the neighbours; 0 for all others. Unsigned, like the items of `Gram`: for
+    an index that may be negative, the compiler adds the length, which would cost a sixth of the total time."""
     chosen: I32
-    """(neighbors,) in rising order"""
+    """(neighbors,) ascending"""
     values: F32
-    """(n_items,) to be put into another order"""
+    """(n_items,) for selection, which reorders them"""
     collected: F32
-    """The system but for its diagonal; see `cholesky` for the layout."""
+    """The system without its diagonal; see `cholesky` for the layout."""
     system: F32
     """The same with one of the diagonals, then solved"""
 
@@ -161,9 +161,9 @@ def _solve_columns(
 
 @kernel(inner=True)
 def _choose(i: Scalar, n: Scalar, n_row: Scalar, item: F32, scratch: _Scratch, height: Scalar, width: Scalar) -> None:
-    """The n neighbours of item i in rising order, and their products with it as the right side; clears the row."""
+    """Choose the n neighbours of item i, ascending, with their products as the right-hand side; clear the row."""
     items, sums, values = scratch.row.items, scratch.row.sums, scratch.values
-    sums[i] = 0  # an item is no neighbour of its own
+    sums[i] = 0  # an item is not its own neighbour
     if n == 0:
         return
     for p in range(n_row):
@@ -186,7 +186,7 @@ def _choose(i: Scalar, n: Scalar, n_row: Scalar, item: F32, scratch: _Scratch, h
 
 @kernel(inner=True)
 def _largest(x: F32, n: Scalar, k: Scalar) -> Scalar:
-    """The k-th largest of the first n numbers, which are put into another order (Hoare's selection)."""
+    """The k-th largest of the first n numbers, which are reordered (Hoare's selection)."""
     low, high, goal = 0, n - 1, k - 1
     while low < high:
         pivot = x[(low + high) >> 1]
@@ -213,8 +213,8 @@ def _largest(x: F32, n: Scalar, k: Scalar) -> Scalar:
 def _collect(n: Scalar, products: Gram, scratch: _Scratch, width: Scalar) -> None:
     """G[N, N] right of its diagonal.
 
-    No branch: the products with all others go to place 0, below the diagonal, where nothing is read. The first
-    neighbour, whose place that is, has no product with one of higher rank that is not in its own row.
+    No branches: products with other items go to place 0, on or below the diagonal, which is never read. Place 0 is
+    also the first neighbour's, but it has the lowest rank, so no other row needs a product with it.
     """
     chosen, place, collected = scratch.chosen, scratch.place, scratch.collected
     for a in range(n):

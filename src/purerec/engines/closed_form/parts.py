@@ -1,4 +1,4 @@
-"""Work on ranges of items in several threads; the result of a range does not depend on the thread."""
+"""Process ranges of items in several threads; the result of a range does not depend on the thread."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 _PARTS_EACH = 16
-"""Ranges per thread: they take different times, and a thread that is done takes the next one."""
+"""Ranges per thread: their times differ, and a thread that is done takes the next one."""
 
 
 def in_parts(n: int, threads: int, work: Callable[[int, int], None]) -> None:
-    """work(first, last) on ranges that make up 0 to n; it should be a kernel, which releases the GIL."""
+    """Call work(first, last) on ranges that cover 0 to n; it should be a kernel, which releases the GIL."""
     step = max(64, -(-n // (_PARTS_EACH * threads)))
     parts = [(first, min(first + step, n)) for first in range(0, n, step)]
     if threads == 1 or len(parts) < 2:

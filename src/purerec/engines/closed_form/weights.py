@@ -1,4 +1,4 @@
-"""Weights between items, S: the score of item i for a person with the items J is the sum of S[j, i] over j in J."""
+"""Weights between items, S: the score of item i for a person with items J is the sum of S[j, i] over j in J."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from purerec.types import F32, I32, I64, Array, State
 
 
 class ItemWeights(ABC):
-    """All of them (`DenseWeights`), or those that are not zero (`SparseWeights`)."""
+    """All weights (`DenseWeights`), or only the nonzero ones (`SparseWeights`)."""
 
     layout: ClassVar[Layout]
     """The layout of `state`; a model with further arrays adds them."""
@@ -47,12 +47,12 @@ class ItemWeights(ABC):
 
     @staticmethod
     def kind_of(state: Mapping[str, Array]) -> type[DenseWeights] | type[SparseWeights]:
-        """Which of the two a state is, by its names; its `layout` has to be checked before `from_state`."""
+        """The class of a state, by its array names; check its `layout` before calling `from_state`."""
         return SparseWeights if SparseWeights.layout.keys() & state.keys() else DenseWeights
 
     @staticmethod
     def from_state(state: Mapping[str, Array], n_items: int) -> ItemWeights:
-        """From arrays of the right layout, which may come from a damaged folder; other arrays are ignored."""
+        """Weights from arrays of the right layout, possibly from a damaged folder; other arrays are ignored."""
         if ItemWeights.kind_of(state) is DenseWeights:
             return DenseWeights(state["weights"])
         starts, items, values = (state[name] for name in SparseWeights.layout)
@@ -99,7 +99,7 @@ class SparseWeights(ItemWeights):
     }
 
     def __init__(self, starts: I64, items: I32, values: F32) -> None:
-        """Rows of S without zeros: item j adds `values` to `items` (rising), from starts[j] to starts[j + 1]."""
+        """Rows of S without zeros: item j adds `values` to `items` (ascending), from starts[j] to starts[j + 1]."""
         self.starts: I64 = constant(starts, np.int64)
         self.items: I32 = constant(items, np.int32)
         self.values: F32 = constant(values, np.float32)

@@ -1,8 +1,8 @@
 """iALS by several processes: each solves for its own users, then for its own items, with the other side fixed.
 
-The Gram matrix of the fixed side is the sum of those of the processes' rows. The systems are the same as in one
-process, and so are the solutions, up to the rounding of that sum. The fixed side is sent to all processes before each
-half-step, and their solutions are sent back to the first.
+The Gram matrix of the fixed side is the sum over the processes' rows. The systems are the same as in one process, and
+so are the solutions, up to the rounding of that sum. The fixed side is sent to all processes before each half-step,
+and their solutions are sent back to the first.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from purerec.engines.ials import AlternationSide
 from purerec.types import F32, F64
 
 _TAGS = {"user": 0, "item": 8}
-"""Names of the arrays of each side"""
+"""First tag of each side's arrays"""
 _OTHER = {"user": "item", "item": "user"}
 
 
 class Solver(Protocol):
-    """What an epoch of iALS needs."""
+    """The interface that an epoch of iALS needs."""
 
     def solve(self, side: str, fixed: F32, out: F32, alpha: float, dim: int) -> None: ...
 
 
 class LocalSolver:
-    """One process."""
+    """Solves in one process."""
 
     def __init__(self, sides: dict[str, AlternationSide]) -> None:
         self._sides = sides
@@ -37,13 +37,13 @@ class LocalSolver:
 
 
 def solver(sides: dict[str, AlternationSide]) -> Solver:
-    """A solver shared with the current group of processes, or for this one alone."""
+    """A solver shared with the current group of processes, or for this process alone."""
     group = current()
     return LocalSolver(sides) if group is None else lead(group, sides)
 
 
 class SharedSolver:
-    """The rows of one process. `cuts`: where those of each process begin, and the number of rows, by side."""
+    """The rows of one process. `cuts`: where the rows of each process start, and the number of rows, by side."""
 
     def __init__(self, group: Group, sides: dict[str, AlternationSide], cuts: dict[str, list[int]]) -> None:
         self._group, self._sides, self._cuts = group, sides, cuts
@@ -82,11 +82,11 @@ class SharedSolver:
         return self._cuts[side][worker], self._cuts[side][worker + 1]
 
 
-# ---------------------------------------------------------------------- beginning
+# ---------------------------------------------------------------------- setup
 
 
 def lead(group: Group, sides: dict[str, AlternationSide]) -> SharedSolver:
-    """In the first process, which sends the others their rows."""
+    """Set up the first process, which sends the others their rows."""
     cuts = {name: _cuts(side, group.size) for name, side in sides.items()}
     group.tell({"do": "begin", "what": "alternation", "cuts": cuts})
     for worker in range(1, group.size):
@@ -112,7 +112,7 @@ def follow(group: Group, told: dict[str, Any]) -> SharedSolver:
 
 
 def _cuts(side: AlternationSide, n: int) -> list[int]:
-    """Cuts with about the same number of positives for each process."""
+    """Where to split rows so that each process has about the same number of positives."""
     inner = np.searchsorted(side.indptr, np.linspace(0, len(side.indices), n + 1)[1:-1])
     return [0, *np.maximum.accumulate(inner).tolist(), len(side.penalty)]
 

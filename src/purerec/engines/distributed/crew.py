@@ -23,14 +23,14 @@ _TAGS = 8
 """Arrays that may be in transit for one shard or block at a time"""
 USER, USER_BIAS, ITEM, ITEM_BIAS = range(4)
 Rows = dict[int, Arrays]
-"""Which of the four above, and its memory"""
+"""Memory by kind, one of the four above"""
 
 
 class Crew:
     """One process's part of a fit."""
 
     def __init__(self, group: Group, whole: Whole, shards: list[Shard], shard_of: I64 | None = None) -> None:
-        """`shard_of`: of each user, in the first process."""
+        """`shard_of`: the shard of each user, in the first process."""
         self._shard_of = shard_of
         self.group, self.whole, self.schedule = group, whole, whole.schedule
         self.shards = {shard.number: shard for shard in shards}
@@ -40,7 +40,7 @@ class Crew:
     # ------------------------------------------------------------------ training
 
     def discriminator(self, *, learning_rate: float, use_fakes: bool, epoch: int) -> F64:
-        """One epoch; returns (N_SUMS,) sums over all shards and blocks, added in an order that no worker changes."""
+        """Train one epoch; return (N_SUMS,) sums over all shards and blocks, independent of the number of workers."""
         n = self.schedule.n_shards
         sums = np.zeros((n, n, N_SUMS))
         for turn in range(n):
@@ -56,7 +56,7 @@ class Crew:
         return total
 
     def generators(self, *, learning_rate: float, steps: int, steps_before: int, epoch: int) -> F64:
-        """Steps of the single pair of generators, in a different shard each round; then all shards get them."""
+        """Train the single pair of generators, in a different shard each round, then give them to all shards."""
         number = epoch % self.schedule.n_shards
         sums = np.zeros(N_SUMS)
         if number in self.shards:
@@ -68,7 +68,7 @@ class Crew:
         return sums
 
     def share_generators(self, number: int) -> None:
-        """Give all shards the generators of one."""
+        """Give one shard's generators to all shards."""
         for side in sorted(self.whole.settings.generators_of):
             own = [shard.memory.sides[side].theta for shard in self.shards.values()]
             theta = self.shards[number].memory.sides[side].theta if number in self.shards else own[0]
@@ -77,7 +77,7 @@ class Crew:
                 other[:] = theta
 
     def norms(self) -> F64:
-        """(2,) the sums of the lengths of all users' and items' vectors."""
+        """(2,) the sums of the norms of all users' and items' vectors."""
         found = np.zeros((self.schedule.n_shards, 2))
         for number, shard in self.shards.items():
             found[number] = shard.norm_sums(self.blocks[number])
@@ -119,7 +119,7 @@ class Crew:
         return np.flatnonzero(self._shard_of == number)
 
     def rows(self, number: int) -> Rows:
-        """The memory of a local shard: its users, and the block that it has between epochs."""
+        """The memory of a local shard: its users, and the block it has between epochs."""
         model, block = self.shards[number].memory.model, self.blocks[number]
         return {USER: model.user, USER_BIAS: model.user_bias, ITEM: block.item, ITEM_BIAS: block.item_bias}
 
@@ -128,7 +128,7 @@ class Crew:
         return self._move(number, sizes, to_first=True)
 
     def deliver(self, number: int, sizes: dict[int, int], given: Rows | None) -> None:
-        """The inverse."""
+        """The inverse of `collect`."""
         found = self._move(number, sizes, to_first=False, given=given)
         if found is not None and number in self.shards:
             for kind, array in self.rows(number).items():
@@ -154,7 +154,7 @@ class Crew:
         return found
 
     def do(self, told: dict[str, Any]) -> None:
-        """Do what the first process has told the others to do."""
+        """Carry out a command from the first process."""
         if told["do"] not in ("collect", "deliver"):
             getattr(self, told["do"])(**told["with"])
             return
@@ -168,24 +168,24 @@ class Crew:
             self.share_generators(0)
 
     def write_parts(self, folder: str, generation: int) -> dict[str, str]:
-        """Write the state of each shard to a file of its own; returns their names and checksums."""
+        """Write the state of each shard to its own file; return the names and checksums."""
         return stored.write_parts(self, Path(folder), generation)
 
     def read_parts(self, folder: str, parts: dict[str, str]) -> None:
-        """The inverse."""
+        """The inverse of `write_parts`."""
         stored.read_parts(self, Path(folder), parts)
 
     def set_generators(self, thetas: dict[str, F32]) -> None:
-        """In the first process: set what all shards get from `share_generators(0)`."""
+        """In the first process: set the generators that `share_generators(0)` gives to all shards."""
         for side, theta in thetas.items():
             self.shards[0].memory.sides[side].theta[:] = theta
 
 
-# ---------------------------------------------------------------------- beginning
+# ---------------------------------------------------------------------- setup
 
 
 def lead(group: Group, positives: Csr, engine: EngineName, settings: GameSettings, seed: int, n_shards: int) -> Crew:
-    """In the first process, which has all positives. The others have read theirs, or are sent them."""
+    """Set up the first process, which has all positives. The others have read theirs, or are sent them."""
     schedule, read = make_schedule(positives, n_shards, group.size), group.read
     is_known = read is not None and n_shards == (group.shards or group.size)
     left_out = read.left_out(positives) if is_known and read is not None else None
@@ -231,7 +231,7 @@ def lead(group: Group, positives: Csr, engine: EngineName, settings: GameSetting
 
 
 def follow(group: Group, told: dict[str, Any], held: Held | None) -> Crew:
-    """In the other processes; `held`: what they have read themselves."""
+    """Set up the other processes; `held`: what they have read themselves."""
     n_users, n_items = told["shape"]
     order = np.zeros(n_items, np.int64)
     group.spread(order, 0)
@@ -256,14 +256,14 @@ def follow(group: Group, told: dict[str, Any], held: Held | None) -> Crew:
 
 
 def _crew(group: Group, whole: Whole, shard: Callable[[int], Shard], shard_of: I64 | None = None) -> Crew:
-    """With the shards of this process; whoever lacks the memory for them is named by all."""
+    """Create the shards of this process; if one runs out of memory, all raise an error that names it."""
     with group.together():
         crew = Crew(group, whole, [shard(number) for number in whole.schedule.shards_of(group.rank)], shard_of)
-    return crew  # noqa: RET504  # inside of the block mypy would take it for a block that swallows errors
+    return crew  # noqa: RET504  # inside the block, mypy would assume that the block may swallow errors
 
 
 def _from_held(held: Held, number: int, whole: Whole, left_out: tuple[I32, I32]) -> Shard:
-    """A shard of positives that were read here, without some."""
+    """A shard of positives that were read here, except those left out."""
     users, pairs = held.of_shard(number, whole.schedule.n_shards)
     here = np.isin(left_out[0], users)
     keys = np.searchsorted(users, left_out[0][here]) * pairs.shape[1] + left_out[1][here]
@@ -273,7 +273,7 @@ def _from_held(held: Held, number: int, whole: Whole, left_out: tuple[I32, I32])
 
 
 def _places(schedule: Schedule) -> I32:
-    """(n_items,) where each item is, block by block."""
+    """(n_items,) the position of each item, block by block."""
     place = np.empty(len(schedule.item_order), np.int32)
     place[schedule.item_order] = np.arange(len(place), dtype=np.int32)
     return place

@@ -1,9 +1,9 @@
-"""An engine like any other, whose work is shared by the processes of a group.
+"""An engine whose work is shared by the processes of a group.
 
-The first process has it, together with the model, the data and the checkpoints; the others `serve`. A model and its
-training need not know: `registry.new_engine` creates one of these where there is a group.
+It is in the first process, together with the model, the data and the checkpoints; the others `serve`. Models and
+training code are unaware of it: `registry.new_engine` creates one if there is a group.
 
-The state is that of the cpu engine, so that a fit can continue with a different number of workers, or with none.
+The state is the cpu engine's, so that a fit can continue with a different number of workers, or in one process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIDES = {"user": (USER, USER_BIAS), "item": (ITEM, ITEM_BIAS)}
 
 
 class DistributedEngine:
-    """See `spec.Engine`. `n_shards`: by default one per worker. `engine`: what each worker trains with."""
+    """See `spec.Engine`. `n_shards`: by default one per worker. `engine`: the engine that each worker uses."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DistributedEngine:
             raise ConfigError(f"{group.size} workers cannot share {n} shards; use at least as many shards as workers")
         if min(source.shape) < n:
             raise ConfigError(f"{source.shape[0]} users and {source.shape[1]} items are too few for {n} workers")
-        # A global bias would have to be everywhere at once; the biases of users and items replace it.
+        # All workers would need a global bias at once; the biases of users and items replace it.
         self._crew = lead(group, source.positives(), engine, replace(settings, train_bias=False), seed, n)
         self._counters, self._keys = dict.fromkeys(COUNTERS, 0), stream_keys(seed)
         if params:
@@ -56,7 +56,7 @@ class DistributedEngine:
     # ------------------------------------------------------------------ training
 
     def train_discriminator(self, *, learning_rate: float, use_fakes: bool = True) -> EpochStats:
-        """One epoch over all positives."""
+        """Train one epoch over all positives."""
         epoch = self._counters["epochs"]
         fakes = use_fakes and self.settings.generators != "none"
         sums = self._all("discriminator", learning_rate=float(learning_rate), use_fakes=fakes, epoch=epoch)
@@ -64,7 +64,7 @@ class DistributedEngine:
         return stats_of(sums)
 
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
-        """`steps` generator steps over the number of shards: one shard takes them, a different one in each call."""
+        """Take `steps` / n_shards generator steps, in one shard: a different one in each call."""
         before, epoch = self._counters["generator_steps"], self._counters["generator_epochs"]
         n = max(1, steps // self._crew.schedule.n_shards)
         sums = self._all("generators", learning_rate=float(learning_rate), steps=n, steps_before=before, epoch=epoch)
@@ -85,7 +85,7 @@ class DistributedEngine:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """The seconds that the first process has spent computing, and exchanging blocks (waiting included)."""
+        """The seconds that the first process has spent computing and exchanging blocks (including waiting)."""
         return dict(self._crew.seconds)
 
     # ------------------------------------------------------------------ parameters
@@ -95,7 +95,7 @@ class DistributedEngine:
         return self._memory().read(0)
 
     def state(self) -> State:
-        """The same as the cpu engine's."""
+        """The same state as the cpu engine's."""
         return pack_state(self._memory(), self._counters, self._keys)
 
     def restore(self, state: State) -> None:
@@ -116,7 +116,7 @@ class DistributedEngine:
         self._crew.share_generators(0)
 
     def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
-        """Every process writes its rows; returns what is in none of these files, and their checksums."""
+        """Have every process write its rows; return the rest of the state, and the checksums of the files."""
         parts: Digests = self._all("write_parts", folder=str(folder.absolute()), generation=generation)
         whole = pack_state(self._crew.shards[0].memory, self._counters, self._keys)
         return {name: array for name, array in whole.items() if not _is_row(name)}, parts
@@ -149,7 +149,7 @@ class DistributedEngine:
         return memory
 
     def _all(self, what: str, **arguments: Any) -> Any:
-        """Have all processes do the same."""
+        """Run the same command in all processes."""
         self._group.tell({"do": what, "with": arguments})
         return getattr(self._crew, what)(**arguments)
 
@@ -169,10 +169,10 @@ def _sizes(memory: Memory, n_users: int, n_items: int) -> dict[int, int]:
 
 
 def _check(s: GameSettings) -> None:
-    """Refuse settings that cannot be shared without changing what is learned."""
+    """Raise an error for settings that cannot be shared without changing what is learned."""
     if s.scorer not in ("fm", "mf"):
         raise ConfigError(
-            f"several workers cannot share the scorer {s.scorer!r}, which has weights of all pairs",
+            f"several workers cannot share the scorer {s.scorer!r}, whose weights are shared by all pairs",
             "use scorer='fm'",
             command="use --set scorer=fm",
         )

@@ -1,8 +1,8 @@
 """How often two items were liked by the same people, summed over processes that each have some of the people.
 
-Where all people count the same (`user_power` 0, as in PURE's history and by default in EASE), processes count people,
-and items are weighted afterwards. Sums of whole numbers have no rounding, so that the result does not depend on the
-number of processes: up to 2^24 people who like the same two items, the most that single precision can count.
+If all people count the same (`user_power` 0, as in PURE's history and by default in EASE), processes count people,
+and items are weighted afterwards. Sums of integers have no rounding, so the result does not depend on the number of
+processes, for up to 2^24 people who like the same two items, the most that single precision can count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from purerec.types import F32
 
 
 def multiplier() -> Callable[[Any], F32]:
-    """A function for x'x, shared with the current group of processes or in this one alone."""
+    """A function for x'x, shared with the current group of processes or for this process alone."""
     group = current()
     return products if group is None else partial(lead_products, group)
 
@@ -45,7 +45,7 @@ def lead_products(group: Group, x: Any) -> F32:
 
 
 def _of_items(x: Any) -> F32 | None:
-    """(n_items,) what each item counts, if that is the same for all people"""
+    """(n_items,) the weight of each item, if it is the same for all people."""
     weight = np.zeros(x.shape[1], np.float32)
     weight[x.indices] = x.data
     return weight if np.array_equal(weight[x.indices], x.data) else None

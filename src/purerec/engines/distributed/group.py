@@ -1,6 +1,6 @@
 """The processes of one fit, connected by torch.distributed (gloo).
 
-They are started externally, by torchrun, Ray or Spark. The first one leads; the others do what it tells them.
+They are started externally, by torchrun, Ray or Spark. The first one leads; the others follow its commands.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Arrays = npt.NDArray[Any]
 
 
 class Group:
-    """A single process; `TorchGroup` does the same for several."""
+    """A single process; `TorchGroup` is the same for several."""
 
     rank, size = 0, 1
     shards: int | None = None
@@ -44,24 +44,24 @@ class Group:
         """Send a message from the first process to all."""
 
     def hear(self) -> dict[str, Any]:
-        """Receive a message from the first process; only the others ever do, and here there are none."""
+        """Receive a message from the first process; only called by the others, and here there are none."""
         raise NotImplementedError("there is nobody to hear from")
 
     def exchange(self, out: list[tuple[int, int, Arrays]], into: list[tuple[int, int, Arrays]]) -> None:
-        """Send and receive arrays concurrently: the other process, a tag, and the array."""
+        """Send and receive arrays concurrently; each is given as the other process, a tag, and the array."""
 
     def add_up(self, array: Arrays) -> None:
-        """Replace an array by its sum over all processes."""
+        """Replace an array with its sum over all processes."""
 
     def spread(self, array: Arrays, source: int) -> None:
-        """Replace an array by that of the process `source`."""
+        """Replace an array with that of the process `source`."""
 
     def close(self) -> None:
         """Leave the group."""
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """For work that each process does on its own: an error in one is raised in all of them, and names it."""
+        """For work that each process does on its own: an error in one is raised in all, with the worker's name."""
         problem = ""
         try:
             yield
@@ -78,7 +78,7 @@ class Group:
                 raise SharedError(f"worker {rank} on {host}: {what}")
 
     def said(self, line: str, longest: int) -> list[str]:
-        """Collect a line from each process; all have to call this together."""
+        """Collect a line from each process; all must call this together."""
         table = np.zeros((self.size, longest), np.uint8)
         content = line.encode(errors="replace")[:longest]
         table[self.rank, : len(content)] = np.frombuffer(content, np.uint8)
@@ -135,7 +135,7 @@ class TorchGroup(Group):
 
 @contextmanager
 def _losses() -> Iterator[None]:
-    """Translate what torch raises when another process is gone or does not respond in time."""
+    """Translate torch's errors when another process is gone or does not respond in time."""
     try:
         yield
     except RuntimeError as error:
@@ -147,7 +147,7 @@ def _losses() -> Iterator[None]:
 
 
 def connect() -> Group:
-    """The group that this process was started in, according to the environment variables of torchrun."""
+    """Join the group that this process was started in, according to torchrun's environment variables."""
     try:
         import torch.distributed as dist
         from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined] # public, but not in __all__
@@ -166,7 +166,7 @@ def connect() -> Group:
         store = TCPStore(
             host, port, size, is_master=rank == 0 and not agent_has_store, timeout=timeout, wait_for_workers=False
         )
-        # After a restart, the old keys are still in the store and would not connect anybody.
+        # After a restart, the store still has the old keys, which no longer connect.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         named = PrefixStore(f"purerec/{attempt}", store)
         dist.init_process_group("gloo", store=named, rank=rank, world_size=size, timeout=timeout)
@@ -176,7 +176,7 @@ def connect() -> Group:
 
 
 def _check_versions(group: Group) -> None:
-    """All processes must compute the same; otherwise each raises an error that names the odd one."""
+    """All processes must have the same versions; otherwise each raises an error that names the odd one."""
     from purerec import __version__
 
     own = f"purerec {__version__}, numpy {np.__version__}, {platform.machine()}"[:120]

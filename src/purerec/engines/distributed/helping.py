@@ -1,4 +1,4 @@
-"""What all processes but the first do until the first one is done."""
+"""The work of all processes but the first, until the first one is done."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _BEGIN: dict[str, Callable[[Group, dict[str, Any], Held | None], Helper]] = {
 
 
 def serve(group: Group) -> None:
-    """Do what the first process says."""
+    """Carry out the first process's commands."""
     helper: Helper | None = None
     held: Held | None = None
     while (told := group.hear())["do"] != "end":
-        with suppress(SharedError):  # the first process gets it, too, and decides what to do next
+        with suppress(SharedError):  # also raised in the first process, which decides what to do next
             if told["do"] == "gram":
                 follow_products(group, told)
             elif told["do"] == "read":

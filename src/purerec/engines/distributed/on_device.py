@@ -1,7 +1,7 @@
-"""The torch engine on one block of items of a shard, on the device of this process: a GPU if there is one.
+"""The torch engine for one block of items of a shard, on this process's device: a GPU if there is one.
 
-Between turns, all rows are in the memory of the shard, as with the cpu engine: blocks rotate and checkpoints are
-written in the same way. A turn takes the rows and their moments to the device, trains, and brings them back.
+Between turns, all rows are in the shard's memory, as with the cpu engine: blocks rotate and checkpoints are written
+in the same way. A turn copies the rows and their moments to the device, trains, and copies them back.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TorchStratum:
 
     @contextmanager
     def _engine(self, now: str) -> Iterator[TorchEngine]:
-        # What is drawn depends on the epoch, not on what this process has drawn before.
+        # Draws depend on the epoch, not on what this process has drawn before.
         self._batches.seed, self._batches.draws = int(key64(self._seed, now)), 0
         engine = TorchEngine(
             self._source,

@@ -1,7 +1,7 @@
-"""A data set in parts, read by all processes: each reads the parts of its own shards, and nobody else does.
+"""A data set in parts, read by all processes: each reads only the parts of its own shards.
 
-The others keep the positives of their users, and send the first a copy: a model's folder holds everybody's, and what
-follows from the data (the default L2, the history's weights between items) follows from all of them.
+The others keep the positives of their users, and send the first a copy: a model's folder holds everybody's, and
+whatever is derived from the data (the default L2, the history's weights between items) needs all of them.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from purerec.errors import ReadError
 from purerec.types import I32, I64
 
 _USERS, _SIZES, _COUNTS, _ITEMS = range(4)
-"""Tags of what is sent"""
+"""Tags of the arrays sent"""
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a process keeps of a data set."""
+    """The part of a data set that a process keeps."""
 
     users: I64
-    """(n_own,) the numbers of its users among all, rising"""
+    """(n_own,) the numbers of its users among all, ascending"""
     share: PartPositives
     n_parts: int
 
@@ -60,7 +60,7 @@ class ReadTogether:
         return shard_of_parts(self.parts, self.n_parts, n_shards)
 
     def left_out(self, positives: Csr) -> tuple[I32, I32] | None:
-        """The pairs that are not among these positives; None if they are no part of the data set's."""
+        """The data set's pairs that are not among these positives; None if the data set lacks some of these."""
         return left_out(self.positives, positives)
 
 
@@ -70,7 +70,7 @@ def shard_of_parts(parts: PartNumbers, n_parts: int, n_shards: int) -> I64:
 
 
 def lead_reading(group: Group, data: Dataset, positive_rating: float | None) -> tuple[Interactions, ReadTogether]:
-    """In the first process: the log, of which other processes have read what is theirs."""
+    """In the first process: the log, of which the other processes have read their parts."""
     ids, n_shards = read_ids(data), group.shards or group.size
     told = {"data": data.place.address, "fingerprint": data.facts.fingerprint}
     group.tell({"do": "read", **told, "positive_rating": positive_rating, "shards": n_shards})
@@ -113,7 +113,7 @@ def follow_reading(group: Group, told: dict[str, Any]) -> Held:
     held = _read(group, data, users, item_place, told["positive_rating"], told["shards"])
     positives = held.share.positives
     group.exchange([(0, _SIZES, np.array([len(positives), *held.share.ratings]))], [])
-    sent = np.array(positives.counts), np.array(positives.indices)  # torch takes none that are read-only
+    sent = np.array(positives.counts), np.array(positives.indices)  # torch does not accept read-only arrays
     group.exchange([(0, _COUNTS, sent[0]), (0, _ITEMS, sent[1])], [])
     return held
 

@@ -1,7 +1,7 @@
-"""Who the workers are, for messages: which of them was lost, and whether it could still say why.
+"""The workers of a group, for messages: which one was lost, and whether it could still report why.
 
-Only workers of the same machine can be looked at. Of others it is known that one of them is gone, and what it said
-before.
+Only workers on the same machine can be inspected. Of others, it is only known that one of them is gone, and what it
+reported before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from purerec.engines.distributed.group import Group
 
 _LONGEST = 200
 _LOOKS, _BETWEEN_S = 10, 0.01
-"""A process closes its connections a moment before it is gone, and torchrun ends the others a moment later"""
+"""A process closes its connections shortly before it exits, and torchrun ends the others shortly afterwards"""
 _GONE = ("Z", "X", "x")
 """States of a process that has ended"""
 _TOLD, _NOTICED = "told", "noticed"
@@ -40,7 +40,7 @@ class Peer:
         return f"worker {self.rank} on {self.host}"
 
     def has_ended(self) -> bool:
-        """Whether it is gone; only asked on its own machine."""
+        """Return whether it is gone; only called on its own machine."""
         try:
             os.kill(self.pid, 0)
             state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -52,18 +52,18 @@ class Peer:
 
 
 class Roll:
-    """All workers, as each of them knows them."""
+    """All workers, as known to each of them."""
 
     def __init__(self, workers: list[Peer], rank: int, store: Any) -> None:
-        """`store`: where one worker reads what another has set. It is on the machine of the first worker, and only
-        used there: over a link that is cut, it would not answer."""
+        """`store`: where workers read what others have set. It is on the first worker's machine and only used there:
+        over a broken link, it would not respond."""
         self.own, self._store = workers[rank], store
         self._neighbours = [worker for worker in workers if worker.host == self.own.host and worker != self.own]
         self._is_with_first = self.own.host == workers[0].host
 
     @classmethod
     def call(cls, group: Group) -> Roll:
-        """All have to call this together."""
+        """All workers must call this together."""
         from torch.distributed.distributed_c10d import _get_default_store
 
         said = [line.partition(" ") for line in group.said(f"{os.getpid()} {platform.node()}", _LONGEST)]
@@ -74,11 +74,11 @@ class Roll:
         )
 
     def tell(self) -> None:
-        """This worker says why it ends, so that others need not."""
+        """Record that this worker reports why it ends, so that others need not."""
         self._mark(_TOLD)
 
     def loss(self, noticed: str) -> str | None:
-        """What to say about another worker that was lost; None if another worker of this machine does."""
+        """The message about another worker that was lost; None if another worker on this machine reports it."""
         is_lowest = all(worker.rank > self.own.rank for worker in self._neighbours)
         if not self._is_with_first:
             return noticed if is_lowest else None
@@ -102,7 +102,7 @@ class Roll:
 
     def _mark(self, what: str) -> None:
         if self._is_with_first:
-            with suppress(RuntimeError):  # the first worker may keep the store, and is gone
+            with suppress(RuntimeError):  # the first worker, which has the store, may be gone
                 self._store.set(f"{what}/{self.own.rank}", what)
 
     def _mark_of(self, worker: Peer) -> str | None:

@@ -1,4 +1,4 @@
-"""Which users make up a shard, which items a block, and which shard has which block when.
+"""Assigns users to shards, items to blocks, and blocks to shards in each turn.
 
 There are as many blocks as shards. In turn t of an epoch, shard p has block p + t, modulo their number. The number of
 shards is a property of the fit; the number of processes that share them is not.
@@ -50,18 +50,18 @@ class Schedule:
 
 
 def worker_of(shard: int | I64, n_shards: int, n_workers: int) -> Any:
-    """Who has a shard, or each of several."""
+    """The worker of a shard, or of each of several."""
     return shard * n_workers // n_shards
 
 
 def shard_of_users(n_users: int, n_shards: int) -> I64:
-    """(n_users,) the shard of each user, by a hash of their index: about the same number of users in each."""
+    """(n_users,) the shard of each user, by a hash of the index: about the same number of users in each."""
     mixed = np.arange(n_users, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return ((mixed >> np.uint64(33)) % np.uint64(n_shards)).astype(np.int64)
 
 
 def deal_items(popularity: I64, n_blocks: int) -> tuple[I64, tuple[int, ...]]:
-    """Items dealt to blocks by popularity, back and forth: as many in each, with about as many positives."""
+    """Deal items to blocks by popularity, back and forth: each has as many items, and about as many positives."""
     by_popularity = np.argsort(-popularity, kind="stable")
     place = np.arange(by_popularity.size)
     row, column = place // n_blocks, place % n_blocks

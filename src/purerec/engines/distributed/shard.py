@@ -34,7 +34,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Whole:
-    """What a shard has to know about the whole game."""
+    """What a shard needs to know about the whole game."""
 
     engine: EngineName
     settings: GameSettings
@@ -47,16 +47,16 @@ class Whole:
         return int(key64(self.seed, f"{purpose}, {self.schedule.n_shards} shards"))
 
     def steps_before(self, epoch: int, turn: int) -> int:
-        """How many steps a single process would have taken by then, for Adam's bias correction."""
+        """The number of steps a single process would have taken by then, for Adam's bias correction."""
         done = epoch * self.schedule.n_shards + turn
         return done * self.n_positives // (self.schedule.n_shards * self.settings.batch_size)
 
 
 class StratumEngine(Protocol):
-    """Trains the rows that lie in the memory of its shard. Sums are those of `spec`."""
+    """Trains the rows in the memory of its shard. For the sums, see `spec`."""
 
     def set_counters(self, **counters: int) -> None:
-        """Continue from these numbers of epochs and steps, on which random draws and Adam depend."""
+        """Continue from these numbers of epochs and steps, which determine random draws and Adam's steps."""
 
     def discriminator_sums(self, *, learning_rate: float, use_fakes: bool) -> F64: ...
 
@@ -64,7 +64,7 @@ class StratumEngine(Protocol):
 
 
 class Shard:
-    """`positives` are those of these users, numbered from 0, with all items, numbered block by block."""
+    """`positives`: of these users, numbered from 0, with all items, numbered block by block."""
 
     def __init__(self, number: int, users: I64, positives: Csr, whole: Whole) -> None:
         self.number, self.users, self.whole = number, users, whole
@@ -81,7 +81,7 @@ class Shard:
         if not np.any((counts > 0) & (counts < len(items))):
             return None
         of_users, of_items = len(positives) / whole.n_positives, len(items) / positives.shape[1]
-        if whole.settings.unlabeled == "global":  # drawn from all pairs alike, not for the users of positives
+        if whole.settings.unlabeled == "global":  # drawn from all pairs, not for the users of positives
             of_users = len(self.users) / whole.n_users
         drawn = max(1, round(whole.settings.unlabeled_per_epoch * of_users * of_items))
         weight = drawn / whole.settings.unlabeled_per_epoch / (n / whole.n_positives)
@@ -100,13 +100,13 @@ class Shard:
         self._hold(block)
         own = named_rng(whole.key(f"start of {self.number}"), "init")
         random = initial_parameters(len(self.users), n, whole.settings, own)
-        # There is a single pair of generators, with which all shards start.
+        # All shards start with the same, single pair of generators.
         shared = initial_parameters(1, 1, whole.settings, named_rng(whole.seed, "init"))
         self.memory.write(0, random | {name: value for name, value in shared.items() if "_gen." in name})
         return block
 
     def train(self, block: Block, epoch: int, turn: int, learning_rate: float, use_fakes: bool) -> F64 | None:
-        """One pass over the positives in a block; returns its sums."""
+        """Make one pass over the positives in a block; return its sums."""
         engine = self._strata[self.whole.schedule.block_at(self.number, turn)]
         if engine is None:
             return None

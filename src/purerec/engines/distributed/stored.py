@@ -1,6 +1,6 @@
-"""The state of a crew on disk: each process writes a file for each of its shards, and reads the rows that it needs.
+"""The state of a crew on disk: each process writes a file for each of its shards, and reads the rows it needs.
 
-All functions are called by all processes at once.
+All processes must call each function together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def write_parts(crew: Crew, folder: Path, generation: int) -> dict[str, str]:
-    """The names of all files, and their checksums."""
+    """Write all files; return their names and checksums."""
     digests = np.zeros((crew.schedule.n_shards, 32), np.uint8)
     with crew.group.together():
         for number, shard in crew.shards.items():
@@ -56,7 +56,7 @@ def _ids(crew: Crew, number: int) -> dict[str, I64]:
 
 
 def _take_own(crew: Crew, number: int, folder: Path, parts: Digests) -> bool:
-    """Read this shard's file if it has the same users and items; returns whether it does."""
+    """Read this shard's file if it has the same users and items; return whether it does."""
     if len(parts) != crew.schedule.n_shards:
         return False
     name, digest = list(parts.items())[number]
@@ -69,7 +69,7 @@ def _take_own(crew: Crew, number: int, folder: Path, parts: Digests) -> bool:
 
 
 def _take(crew: Crew, number: int, ids: dict[str, I64], tensors: dict[str, F32]) -> dict[str, int]:
-    """Copy the rows that belong here; returns how many there were of each side."""
+    """Copy the rows that belong here; return their number for each side."""
     rows, at = crew.shards[number].rows(crew.blocks[number]), {}
     if rows.keys() != tensors.keys():
         raise StoreError("the checkpoint was written with other settings; fit without --resume")

@@ -2,13 +2,13 @@
 
     f(e) = mean_{i own, g} softplus(s_g - s_i) + penalty/2 |e|^2,      s_g = T log sum_{j in g} exp(s_j / T)
 
-s_g is a smooth maximum over the items of a group, so that f is convex and has a Hessian; without the smoothing, the
-best item changes from step to step, and Newton's method cycles. With p the softmax of a group and m_g its mean item,
+s_g is a smooth maximum over the items of a group, so f is convex and has a Hessian; without smoothing, the best item
+changes from step to step, and Newton's method cycles. With p the softmax of a group and m_g its mean item,
 
     f'  = mean S_ig (m_g - q_i) + penalty e,      S = sigmoid(s_g - s_i)
     f'' = mean S_ig (1 - S_ig) (m_g - q_i)(m_g - q_i)' + S_ig / T (sum_j p_j q_j q_j' - m_g m_g')  +  penalty I
 
-Rows are padded with zeros to `width`, a multiple of `LANES`; the number of groups is one, too.
+Rows are padded with zeros to `width`, a multiple of `LANES`; the number of groups is also a multiple of `LANES`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TAKEN = np.float32(-1e30)
 
 
 class HistoryPairs(NamedTuple):
-    """Own items and groups of others, flat, and working memory."""
+    """Own items and groups of other items as flat arrays, and working memory."""
 
     own: F32
     """(n_own * width,)"""
@@ -76,7 +76,7 @@ def _add_square(square: F32, rows: F32, at: Scalar, weight: Scalar, width: Scala
 
 @kernel()
 def find_groups(p: HistoryPairs, e: F32) -> Scalar:
-    """Shares, means and scores of all groups; returns how many have a candidate."""
+    """Compute shares, means and scores of all groups; return the number of groups with a candidate."""
     width, count = p.width, 0
     for g in range(p.score.size):
         first = g * p.size
@@ -107,7 +107,7 @@ def find_groups(p: HistoryPairs, e: F32) -> Scalar:
 
 @kernel()
 def pairwise(p: HistoryPairs, e: F32, penalty: Scalar, gradient: F64, hessian: F64) -> Scalar:
-    """f(e); gradient (dim,) and Hessian (dim, dim) are written."""
+    """Return f(e); write its gradient (dim,) and Hessian (dim, dim)."""
     width, dim = p.width, gradient.size
     n_own, n_groups = p.own_bias.size, p.score.size
     count = find_groups(p, e)
@@ -133,7 +133,7 @@ def pairwise(p: HistoryPairs, e: F32, penalty: Scalar, gradient: F64, hessian: F
         value += total(soft_sum)
         for k in range(dim):
             gradient[k] -= total(slope_sum) * p.own[at + k]
-        # Half of the cross terms: the other half is their mirror image, and the sum is halved again at the end.
+        # Half of the cross terms: the other half is their transpose, and the sum is halved again at the end.
         for k in range(0, width, LANES):
             cross = splat(np.float32(0.0))
             for g in range(n_groups):

@@ -2,9 +2,9 @@
 
     f(e) = sum_i w_i softplus(e.q_i + b_i) - pull.e + 1/2 sum_k penalty_k e_k^2
 
-over all items; the person's own ones have another weight. The sum over a large catalogue is first taken over a fixed
-sample of it, on which Newton's method converges in a few passes; then a few steps with the exact gradient and the
-sample's Hessian remove the error of the sampling. If they do not contract, Newton's method continues over all items.
+over all items; the person's own items have a different weight. For a large catalogue, the sum is first taken over a
+fixed sample, on which Newton's method converges in a few passes; a few steps with the exact gradient and the sample's
+Hessian then remove the sampling error. If they do not contract, Newton's method continues over all items.
 
 Tables hold eight items side by side: element (block, k, lane) is dimension k of item 8 * block + lane.
 """
@@ -20,11 +20,11 @@ from purerec.jit.simd import LANES, load, sigmoid_softplus, splat, store, total
 from purerec.types import F32, F64
 
 TILE = 8
-"""Blocks whose Hessians are summed together: a sum is loaded and stored once for all of them."""
+"""Blocks whose Hessians are summed together, so that each sum is loaded and stored once for all of them."""
 _NEWTON_STEPS, _EXACT_STEPS = 50, 12
 _ROUGH, _CLOSE = 1e-4, 1e-6
-"""A search ends with a step whose gain is this small relative to the curvature e'He: about the square of the error of
-e before that step. Coarser on the sample, whose minimum is not the final one."""
+"""A search ends with a step whose gain is at most this fraction of the curvature e'He: about the square of the error
+of e before that step. Coarser on the sample, whose minimum is not the final one."""
 
 
 class Table(NamedTuple):
@@ -46,22 +46,22 @@ class Own(NamedTuple):
     offset: F32
     """(n,)"""
     change: F32
-    """(n,) by how much their weight differs from that of the table"""
+    """(n,) the difference between their weight and the table's"""
 
 
 class Sums(NamedTuple):
-    """What a pass over the items gives, and its working memory."""
+    """The results of a pass over the items, and its working memory."""
 
     gradient: F64
     """(dim,)"""
     hessian: F64
-    """(dim, dim) of which the lower half is used"""
+    """(dim, dim) only the lower half is used"""
     lower: F64
     """(dim, dim) its Cholesky factor"""
     step: F64
     """(dim,)"""
     lanes: F32
-    """((dim * (dim + 1) + 2 * TILE) * LANES,) sums by lane: the gradient, then the Hessian; and two rows of a tile"""
+    """((dim * (dim + 1) + 2 * TILE) * LANES,) sums by lane: the gradient, the Hessian, and two rows of a tile"""
     trial: F32
     """(dim,)"""
     start: F32
@@ -69,7 +69,7 @@ class Sums(NamedTuple):
 
 
 def make_table(items: F32, offset: F32, weight: F32) -> Table:
-    """From items (n, dim), their offsets and weights (n,)."""
+    """Make a table from items (n, dim), their offsets and weights (n,)."""
     n, dim = items.shape
     blocks = -(-n // LANES)
     padded = np.zeros((blocks * LANES, dim), dtype=np.float32)
@@ -90,12 +90,12 @@ def make_sums(dim: int) -> Sums:
 
 @kernel()
 def add_up(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s: Sums, curved: Scalar) -> Scalar:
-    """f(e), its gradient, and (if `curved`) its Hessian."""
+    """Return f(e); compute its gradient and, if `curved`, its Hessian."""
     dim = e.size
     value = 0.0
     for k in range(0, dim * (dim + 1 if curved else 1) * LANES, LANES):
         store(s.lanes, k, splat(np.float32(0.0)))
-    curves = dim * (dim + 1) * LANES  # of the blocks of a tile, and behind them one row of it times these
+    curves = dim * (dim + 1) * LANES  # of a tile's blocks, followed by one row of the tile times these
     bent = curves + TILE * LANES
     n_blocks = t.offset.size // LANES
     for first in range(0, n_blocks, TILE):
@@ -151,7 +151,7 @@ def add_up(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s
 
 @kernel(inner=True)
 def _factor(s: Sums) -> None:
-    """hessian = lower lower'; a pivot that rounding made too small is replaced by one that hardly moves."""
+    """hessian = lower lower'; a pivot made too small by rounding is replaced by a tiny positive one."""
     dim = s.gradient.size
     for k in range(dim):
         for j in range(k + 1):
@@ -166,7 +166,7 @@ def _factor(s: Sums) -> None:
 
 @kernel(inner=True)
 def _solve(s: Sums) -> Scalar:
-    """step = hessian^-1 gradient; returns gradient.step, twice the gain that the step promises."""
+    """step = hessian^-1 gradient; return gradient.step, twice the expected gain of the step."""
     dim = s.gradient.size
     for k in range(dim):
         found = s.gradient[k]
@@ -197,7 +197,7 @@ def _curvature(s: Sums, e: F32) -> Scalar:
 
 @kernel()
 def newton(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s: Sums, close: Scalar) -> None:
-    """Minimises f over the items of one table, from e, in place. Steps are halved until f falls."""
+    """Minimise f over the items of one table, starting from e, in place. Halves steps until f decreases."""
     dim = e.size
     value = add_up(t, own, scale, pull, penalty, e, s, True)
     for _ in range(_NEWTON_STEPS):
@@ -214,7 +214,7 @@ def newton(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s
                 s.trial[k] = e[k] - rate * s.step[k]
             after = add_up(t, own, scale, pull, penalty, s.trial, s, True)
         if not after < value:
-            break  # no better in single precision
+            break  # no improvement in single precision
         value = after
         for k in range(dim):
             e[k] = s.trial[k]
@@ -227,7 +227,7 @@ def newton(t: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s
 def minimise(
     sample: Table, everything: Table, own: Own, scale: Scalar, pull: F64, penalty: F64, e: F32, s: Sums
 ) -> None:
-    """Minimises f over all items, from e, in place."""
+    """Minimise f over all items, starting from e, in place."""
     is_all = sample.offset.size == everything.offset.size
     newton(sample, own, scale, pull, penalty, e, s, _CLOSE if is_all else _ROUGH)
     if is_all:

@@ -40,9 +40,9 @@ class Cell:
     """Random candidates per user, if the protocol samples them."""
     metrics: tuple[str, ...]
     metric: str
-    """The one shown as progress; all are measured."""
+    """The metric shown as progress; all are measured."""
     way: Way | None = None
-    """How the model comes to its scores; None: it is fitted on the train part."""
+    """How the model gets its scores; None: it is fitted on the train part."""
 
     @cached_property
     def fit(self) -> dict[str, Any]:
@@ -87,12 +87,12 @@ class Cell:
 
     @property
     def lane(self) -> tuple[int, str]:
-        """The same for all seeds of a model on a split: they fail together."""
+        """Shared by all seeds of a model on a split: they fail together."""
         return id(self.split), self.plan.name
 
 
 def _own_metrics(names: Iterable[str]) -> dict[str, Any]:
-    """The code of metrics that are not purerec's, by name, if there are any."""
+    """The code of custom metrics, by name, if there are any."""
     found = {name: code for name in names if (code := code_of_metric(name)) is not None}
     return {"own_metrics": found} if found else {}
 
@@ -108,7 +108,7 @@ _USERS = storage.Part(("n",), np.int64)
 class CellStore:
     """Finished cells in a folder, one folder each, named by a digest of the cell's key.
 
-    Each is written as a whole or not at all. A store that cannot be written or read (a full disk, a damaged record)
+    Each is written completely or not at all. A store that cannot be written or read (a full disk, a damaged record)
     does not stop a run: the cell is rerun.
     """
 

@@ -1,7 +1,7 @@
-"""Which code a result depends on: the modules that a model and its evaluation import, directly or not.
+"""The code that a result depends on: the modules that a model and its evaluation import, directly or not.
 
-A digest of them is part of a finished cell's key, so that a code change reruns what it may have affected, and nothing
-else. Comments, docstrings and layout do not count.
+A digest of them is part of a finished cell's key, so that a code change only reruns what it may have affected.
+Comments, docstrings and layout do not count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PACKAGE = Path(__file__).parents[2]
 _SILENT = _PACKAGE / "storage"
 """Only reads and writes what others have computed: nothing in it can change a result."""
 _ALL_MODELS = _PACKAGE / "models" / "registry.py"
-"""Names every model, of which only one matters"""
+"""Names every model, but only one matters"""
 _NAMED = re.compile(r"""["'](purerec(?:\.\w+)+)["']""")
 """Modules named in a registry and imported on demand"""
 _COMPUTING = ("numpy", "numba", "scipy", "torch")
@@ -33,7 +33,7 @@ _COMPUTING = ("numpy", "numba", "scipy", "torch")
 
 @cache
 def code_of(model: type[Any]) -> str:
-    """A digest of the code that fits and evaluates such a model, and of the libraries it computes with."""
+    """A digest of the code that fits and evaluates a model of this class, and of the libraries it computes with."""
     own = [file for cls in inspect.getmro(model) if (file := _file(cls)) is not None]
     return _digest([*own, _PACKAGE / "evaluation" / "protocols.py"])
 
@@ -45,7 +45,7 @@ def code_of_metric(name: str) -> str | None:
         return None
     if (file := _file(own.function)) is not None:
         return _digest([file])
-    code = getattr(own.function, "__code__", None)  # of a notebook, say, which has no file
+    code = getattr(own.function, "__code__", None)  # for example of a notebook, which has no file
     return hashlib.sha256(repr(code and _said(code)).encode()).hexdigest()[:20]
 
 
@@ -72,7 +72,7 @@ def reached(files: Iterable[Path]) -> frozenset[Path]:
 
 
 def _file(thing: Any) -> Path | None:
-    """Where a class or function is defined, if that is a file of purerec's or of the user's."""
+    """Where a class or function is defined, if in a file of purerec or of the user."""
     module = sys.modules.get(getattr(thing, "__module__", None) or "")
     name = getattr(module, "__file__", None)
     return Path(name) if name is not None and _belongs(Path(name)) else None
@@ -87,7 +87,7 @@ def _belongs(path: Path) -> bool:
 
 
 def _module(name: str, importer: Path) -> Path | None:
-    """The file of a module of purerec, or of one beside the importer."""
+    """The file of a module of purerec, or of a module beside the importer."""
     if name == "purerec":
         return None  # the public interface only re-exports
     for top in (_PACKAGE.parent, _top(importer)):
@@ -99,7 +99,7 @@ def _module(name: str, importer: Path) -> Path | None:
 
 
 def _top(path: Path) -> Path:
-    """The folder that a module's package is in."""
+    """The folder that contains a module's package."""
     folder = path.parent
     while (folder / "__init__.py").exists():
         folder = folder.parent
@@ -134,7 +134,7 @@ def _names(statements: Iterable[ast.AST], package: tuple[str, ...]) -> Iterator[
 
 @cache
 def _meaning(path: Path) -> bytes:
-    """A digest of what a module means to Python: its compiled code, without docstrings and line numbers."""
+    """A digest of a module's compiled code, without docstrings and line numbers."""
     tree = ast.parse(path.read_bytes())
     tree.body = _without_texts(tree.body)
     code = compile(tree, path.name, "exec", dont_inherit=True)
@@ -142,7 +142,7 @@ def _meaning(path: Path) -> bytes:
 
 
 def _without_texts(statements: list[ast.stmt]) -> list[ast.stmt]:
-    """Without the docstrings of functions, classes and settings."""
+    """Remove the docstrings of functions, classes and settings."""
     kept = [node for node in statements if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
     for node in kept:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -158,5 +158,5 @@ def _said(code: CodeType) -> tuple[Any, ...]:
 
 
 def _stable(value: Any) -> Any:
-    """A constant in a form whose text is always the same."""
+    """A constant in a form that always has the same text."""
     return sorted(map(repr, value)) if isinstance(value, frozenset) else value

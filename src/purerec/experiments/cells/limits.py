@@ -1,8 +1,8 @@
 """A time limit for one model of a comparison.
 
-A model fitted in epochs stops at the end of an epoch. Any other is interrupted by a timer, where there is one (not on
-Windows, and only in the main thread). Neither can interrupt a single call into compiled code, such as the inverse of
-EASE or ranking for all people: the model is stopped when that call returns.
+A model fitted in epochs stops at the end of an epoch. Any other is interrupted by a timer, if there is one (not on
+Windows, and only in the main thread). Neither can interrupt a single call into compiled code, such as EASE's inverse
+or ranking for all people: the model is stopped when that call returns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def duration(seconds: float) -> str:
 def at_most(seconds: float | None, epochs: int | None) -> Iterator[Callback]:
     """Raise `OverdueError` in the block once it has taken this long.
 
-    `epochs`: the number of epochs, for models that have them; the yielded callback is to be called with each record.
+    `epochs`: the number of epochs, for models that have them; call the yielded callback with each record.
     """
     if seconds is None:
         yield lambda record: None

@@ -1,7 +1,7 @@
-"""Working through cells: those that share a fit are fitted once, stored results are reused, and others may help.
+"""Working through cells: cells that share a fit are fitted once, and stored results are reused.
 
 Other processes with the same store share the work. A fit is claimed by a lock that is released when its process ends,
-so that others take over what a killed process had started.
+so others take over what a killed process had started.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Progress:
     elsewhere: int
     """Cells that other processes have claimed."""
     seconds: float
-    """Since the work began."""
+    """Since the work started."""
     seconds_left: float | None
     """An estimate from the times measured so far, if any."""
     line: str | None = None
     """Something worth a line in a log."""
     problem: bool = False
-    """Whether the line reports that a model failed or was stopped."""
+    """True if the line reports that a model failed or was stopped."""
 
     @property
     def left(self) -> int:
@@ -111,7 +111,7 @@ class Worklist:
         return any(cell not in self.results and cell not in self.failed for cell in fit)
 
     def _try(self, fit: Sequence[Cell]) -> bool:
-        """Run a fit unless another process has claimed it; returns whether it is done."""
+        """Run a fit unless another process has claimed it; return whether it is done."""
         if self.store is None:
             self._do(fit)
             return True
@@ -139,7 +139,7 @@ class Worklist:
                 self._fit_and_evaluate(fit)
             except OverdueError as error:
                 known = str(error), True
-            except Exception as error:  # any error at all: it does not concern the other models
+            except Exception as error:  # any error: it does not concern the other models
                 known = _reason(error), False
             self._running = None
             if known is not None:
@@ -218,7 +218,7 @@ class Worklist:
             spent = time.monotonic() - began
             kind = next(k for k in (cell.lane, cell.plan.model, None) if k in exact)
             usual = float(np.mean(exact[kind]))
-            # For the running fit, only the remaining time, estimated from its epochs if it has any.
+            # For the running fit, count only the remaining time, estimated from its epochs if it has any.
             rest = spent / share - spent if share > 0 else max(0.0, usual - spent)
             total += rest - usual
         return max(0.0, total)
@@ -253,7 +253,7 @@ class Worklist:
 
 
 def finish(cells: Sequence[Cell], store: CellStore | None, watch: Watch = unwatched) -> dict[Cell, RunResult]:
-    """The results of all these cells; one that fails is an error."""
+    """The results of all these cells; raises an error if one fails."""
     work = Worklist(cells, store, watch=watch)
     work.run()
     for cell, reason in work.failed.items():
@@ -267,7 +267,7 @@ def _named(cell: Cell) -> str:
 
 
 def _evaluated(first: RunResult, model: Recommender, cell: Cell) -> RunResult:
-    """Evaluate another cell's model as this cell requires."""
+    """Evaluate another cell's model in the way of this cell."""
     began = time.perf_counter()
     found = evaluate(model, cell.split, **cell.evaluation)
     return replace(first, seed=cell.seed, evaluation=found, evaluate_seconds=time.perf_counter() - began)

@@ -1,4 +1,4 @@
-"""A look inside the game: D over time, a map of real and generated embeddings, scores of positives and others."""
+"""A look inside the game: D over time, a map of real and generated embeddings, and scores of positives and others."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _map(
 
 
 def _pairs(places: F64) -> list[list[float]]:
-    if places.shape[1] == 1:  # one dimension only
+    if places.shape[1] == 1:  # only one dimension
         places = np.column_stack([places, np.zeros(len(places))])
     found: list[list[float]] = places.tolist()
     return found

@@ -1,12 +1,12 @@
 """Controls: fakes that do not come from PURE's generators: `model =
 "purerec.experiments.kinds.other_fakes:MixedFakes"`.
 
-    MixedFakes      a mixture of an item that the person touched and one drawn, the hardest of a few (MixGCF, Huang et
-                    al. 2021)
+    MixedFakes      a mixture of an item that the person touched and a drawn one, the hardest of a few (MixGCF, Huang
+                    et al. 2021)
     HardFakes       unlabeled draws, reweighted within a KL ball: in proportion to exp(phi / temperature), the worst
                     case behind the temperature of a softmax
     NoiseFakes      Gaussian noise with the mean and covariance of the real embeddings
-    DroppedInputs   no fakes: a tenth of the numbers of each embedding are left out at random
+    DroppedInputs   no fakes: a random tenth of the numbers of each embedding are left out
 
 They replace the generators' fakes and keep all other settings of PURE, on the torch engine.
 """

@@ -17,7 +17,7 @@ from purerec.types import F32, I64
 
 
 class _Truth:
-    """The true relevance as scores: the best there are."""
+    """The true relevance as scores: the best possible."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -1,7 +1,7 @@
-"""True and estimated relevance, in a synthetic world where the truth is known.
+"""True and estimated relevance in a synthetic world, where the truth is known.
 
 Unobserved pairs are grouped by their true relevance; a good estimate has the same mean as the truth in each group.
-Scores are logits up to a constant, so each model's are shifted to have the true mean over these pairs.
+Scores are logits up to a constant, so each model's scores are shifted to have the true mean over these pairs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def true_and_estimated(spec: RelevanceSpec, seeds: int, tell: Callable[[str], No
 
 
 def _calibrated(score: F64, mean: float) -> F64:
-    """The scores as probabilities, shifted so that they have this mean."""
+    """The scores as probabilities, shifted to have this mean."""
     low, high = -float(score.max()) - 40, -float(score.min()) + 40
     shift = brentq(lambda c: float(expit(score + c).mean()) - mean, low, high)
     return np.asarray(expit(score + shift))

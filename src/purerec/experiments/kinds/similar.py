@@ -1,12 +1,12 @@
-"""Whether similar items are liked by the same people: shrinkages chosen and judged by held-out people.
+"""Tests whether similar items are liked by the same people: shrinkages are chosen and judged by held-out people.
 
     train        a model is fitted on the other people
-    valid        a fifth of the people: which shrinkage is best
-    test         another fifth: how good raw cosines, the package's shrinkage and popularity are
+    valid        a fifth of the people chooses the best shrinkage
+    test         another fifth judges raw cosines, the package's shrinkage and popularity
 
-For every item that enough held-out people like, the ten most similar ones are judged by how many of them like both,
-relative to how many like either (the cosine of the two sets of people). This rewards neither popular items, whose
-sets are large, nor obscure ones, which nobody likes together.
+For every item that enough held-out people like, the ten most similar ones are judged by how many of these people like
+both, relative to how many like either (the cosine of the two sets of people). This rewards neither popular items,
+whose sets are large, nor obscure ones, which nobody likes together.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from purerec.types import F32, F64, I64
 
 @dataclass(frozen=True, eq=False)
 class Jury:
-    """People who were held out."""
+    """Held-out people."""
 
     together: F32
-    """(n_items, n_items) how many like both"""
+    """(n_items, n_items) the number who like both"""
     fans: F32
     """(n_items,)"""
 
@@ -45,7 +45,7 @@ class Jury:
         return cls(together, fans)
 
     def judge(self, item_idx: int, listed: I64) -> float:
-        """The mean cosine between the people who like an item and those who like each of a list."""
+        """The mean cosine between the people who like an item and those who like each item of a list."""
         sizes = np.maximum(self.fans[listed], 1) * max(self.fans[item_idx], 1)
         return float((self.together[item_idx, listed] / np.sqrt(sizes)).mean())
 

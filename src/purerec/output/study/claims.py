@@ -1,4 +1,4 @@
-"""What the paper claims (experiments/claims.toml), and what the results files say."""
+"""The paper's claims (experiments/claims.toml), judged by the results files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def judge(claims: Sequence[ClaimSpec], results: Mapping[str, StudyResults]) -> l
 
 
 def pairs_to_test(experiment: str, models: Collection[str], metrics: Sequence[str], metric: str) -> list[Compared]:
-    """The (model, rival, metric) of an experiment to be tested by user, because claims are about them."""
+    """The (model, rival, metric) triples of an experiment to test by user, because claims are about them."""
     claims = [claim for claim in claim_specs() if experiment in claim.results]
     asked = [pair for claim in claims for pair in compared(claim, metric)]
     return [
@@ -60,7 +60,7 @@ def pairs_to_test(experiment: str, models: Collection[str], metrics: Sequence[st
 
 
 def summary(found: Sequence[Judged]) -> str:
-    """How many of the claims hold, in one sentence."""
+    """The number of claims that hold, in one sentence."""
     counts = {verdict: sum(one.finding.verdict == verdict for one in found) for verdict in VERDICTS}
     parts = [f"{count} {_PLURAL[verdict] if count != 1 else _SINGULAR[verdict]}" for verdict, count in counts.items()]
     told = [part for part, count in zip(parts, counts.values(), strict=True) if count]

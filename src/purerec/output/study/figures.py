@@ -1,4 +1,4 @@
-"""Results as figures. Which figures there are, and what they show, is in experiments/figures.toml."""
+"""Results as figures, which are specified in experiments/figures.toml."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class FigureSpec(BaseModel):
     caption: str = ""
     chart: Literal["time", "bubbles", "sweep", "regret", "recorded"]
     """time: accuracy against the time of a fit; bubbles: time, and accuracy as the size of circles; sweep: metrics
-    against a setting that lines vary; regret: on how many logs defaults are how far behind the best settings;
-    recorded: charts as the experiment has written them."""
+    against a setting that lines vary; regret: how far defaults fall behind the best settings, cumulated over logs;
+    recorded: charts as written by the experiment."""
     results: list[str] = Field(min_length=1)
     """Experiments it is made from; those without results are left out."""
     metrics: list[str] = []
-    """By default the deciding metric of the experiment."""
+    """By default, the deciding metric of the experiment."""
     protocols: list[str] = ["exact", "sampled"]
     highlight: str = "pure"
-    """What the figure is about."""
+    """The subject of the figure."""
     models: list[str] | None = None
     """The models of a comparison to show."""
     show: list[str] | None = None
@@ -56,7 +56,7 @@ def figure_specs(path: Path | None = None) -> list[FigureSpec]:
 
 
 def charts_of(spec: FigureSpec, results: Mapping[str, StudyResults]) -> list[Chart]:
-    """The charts of a figure; none if none of its experiments has results."""
+    """The charts of a figure; empty if none of its experiments has results."""
     return [
         chart for name in spec.results if name in results for chart in _KINDS[spec.chart](spec, name, results[name])
     ]

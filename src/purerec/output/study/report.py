@@ -58,7 +58,7 @@ def _summary(verdicts: Sequence[Judged], results: Mapping[str, StudyResults]) ->
 
 
 def _leaders(results: Mapping[str, StudyResults]) -> list[str]:
-    """The best model of every comparison that varies nothing, and how far behind the baseline is."""
+    """The best model of every comparison without varied settings, and the gap to the baseline."""
     said = []
     for name, found in results.items():
         for panel in panels(name, found):

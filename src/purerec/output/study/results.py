@@ -39,7 +39,7 @@ class PanelResults:
 
     @property
     def metric(self) -> str:
-        """The one that models are tested in."""
+        """The metric that models are tested in."""
         return str(self.found["metric"])
 
     @property
@@ -80,7 +80,7 @@ class PanelResults:
 
     @property
     def setting(self) -> str:
-        """The setting that is varied."""
+        """The varied setting."""
         return " and ".join(sorted({key for facts in self.varied.values() for key in facts if key != "line"}))
 
     def values(self, model: str, metric: str) -> list[float]:
@@ -95,11 +95,11 @@ class PanelResults:
         return stdev(values) if len(values) > 1 else None
 
     def seconds(self, model: str) -> float:
-        """The median over seeds: a moment of load on the machine makes one of them slow."""
+        """The median over seeds: a brief load on the machine may slow down one of them."""
         return float(median(run["fit_seconds"] for run in self.models[model]))
 
     def pair(self, model: str, rival: str, metric: str) -> Pair:
-        """The test of these two: by user if the file has one, else by seed."""
+        """The test of these two models: by user if the file has one, else by seed."""
         difference = self.mean(model, metric) - self.mean(rival, metric)
         for test in self.found.get("contrasts", []):
             if (test["model"], test["rival"], test["metric"]) == (model, rival, metric):
@@ -113,7 +113,7 @@ class PanelResults:
 
 
 def panels(name: str, found: StudyResults) -> list[PanelResults]:
-    """The panels of a comparison; none for other experiments."""
+    """The panels of a comparison; empty for other experiments."""
     parts = found.get("panels") or ([found] if "models" in found and "tests" in found else [])
     return [PanelResults(name, part) for part in parts]
 
@@ -132,7 +132,7 @@ def read(folder: Path) -> dict[str, StudyResults]:
 
 
 def _by_seed(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Two-sided p of a paired t-test; None where there is nothing to test. A single value stands for all seeds."""
+    """Two-sided p of a paired t-test; None if there is nothing to test. A single value stands for all seeds."""
     from scipy.special import stdtr
 
     n = max(len(a), len(b))
@@ -147,7 +147,7 @@ def _by_seed(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Two-sided p of Welch's t-test; None where there is nothing to test."""
+    """Two-sided p of Welch's t-test; None if there is nothing to test."""
     from scipy.special import stdtr
 
     if min(len(a), len(b)) < 2:

@@ -1,4 +1,4 @@
-"""Results as tables of text, for pages and Markdown alike."""
+"""Results as tables of text, for both pages and Markdown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def p_value(p: float | None) -> str:
 
 
 def tables_of(name: str, found: StudyResults) -> list[TextTable]:
-    """The tables of a results file; none for kinds shown only as figures."""
+    """The tables of a results file; empty for kinds that are only shown as figures."""
     if compared := panels(name, found):
         return [table for panel in compared for table in _of_panel(panel)]
     if "left_out" in found:
@@ -141,7 +141,7 @@ def _relevance(found: StudyResults) -> list[TextTable]:
 
 
 def _leave_one_out(found: StudyResults) -> list[TextTable]:
-    """The result of each change of the defaults on each log."""
+    """The result of each change to the defaults on each log."""
     logs = list(next(iter(found["values"].values())))
     lines = [
         [f"{model}, {candidate}", *(short(each[log][candidate]) for log in logs)]

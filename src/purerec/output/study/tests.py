@@ -1,4 +1,4 @@
-"""What verdicts are based on: one function for each kind of claim, from panels to a finding."""
+"""The tests behind verdicts: one function for each kind of claim, from panels to a finding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ClaimSpec(BaseModel):
 
     name: str
     claim: str
-    """In the paper's words, or nearly."""
+    """In the paper's words, or close to them."""
     where: str
     test: Literal["best", "better", "faster", "weaker_and_faster", "slowest", "flat", "growth"]
     results: list[str] = Field(min_length=1)
@@ -39,9 +39,9 @@ class ClaimSpec(BaseModel):
     models: list[str] = []
     """For tests about several models."""
     metrics: list[str] = []
-    """By default all that were measured, or the deciding one for tests of a single metric."""
+    """By default, all that were measured, or the deciding one for tests of a single metric."""
     expected: dict[str, float] = {}
-    """Relative effects that the paper names, by data set."""
+    """Relative effects stated in the paper, by data set."""
     inside: list[float] = Field(default=[], min_length=2, max_length=2)
     """The range of a setting in which results are claimed to be flat."""
     tolerance: float = 0.02
@@ -64,7 +64,7 @@ class Finding:
 
 
 def judged(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding:
-    """The finding of a claim's test; without results there is none."""
+    """The finding of a claim's test, or 'no results yet'."""
     fitting = [panel for panel in panels if panel.protocol in claim.protocols]
     found = _TESTS[claim.test](claim, fitting) if fitting else None
     return found or Finding("no results yet", "", "")
@@ -75,7 +75,7 @@ Compared = tuple[str, str, str]
 
 
 def compared(claim: ClaimSpec, metric: str) -> list[Compared]:
-    """The comparisons that a claim needs tests of, in an experiment with the deciding metric `metric`."""
+    """The comparisons that a claim needs to test, in an experiment with the deciding metric `metric`."""
     metrics = claim.metrics or [metric]
     match claim.test:
         case "best":
@@ -92,7 +92,7 @@ def _verdict(good: int, total: int, *, most: float = 1.0) -> ClaimVerdict:
 
 
 def _best(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
-    """In how many columns the model has the highest mean of the paper's methods; significance in the deciding one."""
+    """The columns where the model has the highest mean of the paper's methods; significance in the deciding one."""
     best, majorities, pairs, said = 0, 0, [], []
     for panel in panels:
         rivals = [name for name in claim.rivals or _METHODS if name in panel.models]
@@ -115,7 +115,7 @@ def _best(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
 
 
 def _better(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
-    """Whether the model is significantly better than its rivals, in every metric and panel."""
+    """Test whether the model is significantly better than its rivals, in every metric and panel."""
     pairs, said = [], []
     for panel in panels:
         known = [rival for rival in claim.rivals if rival in panel.models and claim.model in panel.models]
@@ -129,14 +129,14 @@ def _better(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
             said.append(f"{_case(panel, panels)} {metric} {gain:+.1%}{beside}, p {p_value(pairs[-1].p) or 'unknown'}")
     if not pairs:
         return None
-    # Some are significant by chance: the p-values are corrected for their number.
+    # Some are significant by chance: correct the p-values for their number.
     corrected = holm([1.0 if pair.p is None else pair.p for pair in pairs])
     good = sum(pair.difference > 0 and p < _SIGNIFICANT for pair, p in zip(pairs, corrected, strict=True))
     return Finding(_verdict(good, len(pairs)), "; ".join(said), f"{_how(pairs)}, Holm", _largest(pairs))
 
 
 def _case(panel: PanelResults, panels: Sequence[PanelResults]) -> str:
-    """The data set; with the protocol if others are there as well."""
+    """The data set, with the protocol if there are several."""
     protocols = {other.protocol for other in panels if other.data == panel.data}
     return panel.data if len(protocols) == 1 else f"{panel.data}, {panel.protocol}"
 
@@ -154,7 +154,7 @@ def _times(panel: PanelResults, model: str) -> list[float]:
 
 
 def _faster(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
-    """The ratio of the model's time to each rival's: above 1 and not more than `most`."""
+    """The ratio of the model's time to each rival's: above 1 and at most `most`."""
     good, total, ps, said = 0, 0, [], []
     for panel in panels:
         for rival in claim.rivals:
@@ -173,7 +173,7 @@ def _faster(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
 
 
 def _weaker_and_faster(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
-    """Whether each of `models` takes less time than the model and has a lower metric."""
+    """Test whether each of `models` takes less time than the model and has a lower metric."""
     good, pairs, said = 0, [], []
     for panel in panels:
         metric = (claim.metrics or [panel.metric])[0]
@@ -192,7 +192,7 @@ def _weaker_and_faster(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Find
 
 
 def _slowest(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
-    """Whether `models` are those that take the longest."""
+    """Test whether `models` take the longest."""
     good, total, said = 0, 0, []
     for panel in panels:
         asked = [name for name in claim.models if name in panel.models]
@@ -210,7 +210,7 @@ def _slowest(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None
 
 
 def _flat(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
-    """Whether a varied setting changes results by less than `tolerance` inside a range."""
+    """Test whether a varied setting changes results by less than `tolerance` inside a range."""
     low, high = claim.inside
     good, total, said = 0, 0, []
     for panel in panels:
@@ -234,7 +234,7 @@ def _flat(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
 
 
 def _growth(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
-    """The exponent with which time grows with a varied setting: at most `most`, or in part if that is possible."""
+    """The exponent with which time grows with a varied setting: at most `most`; holds in part if that is possible."""
     sure, possible, total, said = 0, 0, 0, []
     for panel in panels:
         for line in claim.models or panel.lines:

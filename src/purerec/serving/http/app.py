@@ -34,7 +34,7 @@ _LIMITS = Limits()
 
 @dataclass
 class Service:
-    """What the endpoints share."""
+    """State shared by the endpoints."""
 
     settings: Settings
     metrics: Metrics
@@ -70,7 +70,7 @@ def json_response(body: bytes) -> Response:
 
 
 def make_app(service: Service) -> Gate:
-    """The application with everything around it."""
+    """The application with all its layers."""
     app = FastAPI(
         title="purerec",
         version=__version__,
@@ -86,8 +86,8 @@ def make_app(service: Service) -> Gate:
     _add_looking_up(app, service)
     _add_operating(app, service)
     add_page(app)
-    # Bypasses FastAPI's routing and request objects, which take time in the one thread that all requests share. The
-    # route is declared for /openapi.json and for other methods at its address.
+    # Bypasses FastAPI's routing and request objects, which take time in the thread that all requests share. The route
+    # is declared for /openapi.json and for other methods at its address.
     direct = {("POST", "/v1/recommend"): partial(_recommend, service)}
     return Gate(app, service.settings, service.metrics, service.log, direct, partial(_route_of, app))
 
@@ -124,7 +124,7 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _route_of(app: FastAPI, scope: Any) -> str:
-    """The route of a request, even if it was refused before it got there."""
+    """The route of a request, even if it was rejected before reaching it."""
     for route in app.routes:
         if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
             return route.path_format

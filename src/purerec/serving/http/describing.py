@@ -49,7 +49,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         for operation in operations.values():
             if path.startswith("/v1/") or path == "/metrics":
                 operation["security"] = [{"token": []}, {}]
-            # Every 422 is a problem document; FastAPI would describe a format of its own.
+            # Every 422 is a problem document; FastAPI would describe its own format.
             if (
                 "422" in operation["responses"]
                 and problems.MEDIA_TYPE not in operation["responses"]["422"]["content"]

@@ -1,10 +1,10 @@
 """The outermost layer: checks that apply to every request.
 
-In order: its token, its body (bounded in time), whether there is capacity, the response (bounded in time), and then
-headers, counters and the log. Any error inside is returned as a problem document.
+In order: the token, the body (with a time limit), the capacity, the response (with a time limit), and then headers,
+counters and the log. Any error inside is returned as a problem document.
 
-The most frequent request goes straight to its handler: routing it through the framework takes longer than making the
-list.
+The most frequent request goes straight to its handler: routing it through the framework takes longer than computing
+the list.
 
 Requests that take too long are found by checking all of them periodically, not by a timer for each.
 """
@@ -36,7 +36,7 @@ Headers = list[tuple[bytes, bytes]]
 Direct = Mapping[tuple[str, str], Callable[[bytes], Awaitable[bytes]]]
 """(method, path) -> a handler from a body to a JSON response"""
 RouteOf = Callable[[Scope], str]
-"""The route of a request, as the application declares it: the path itself may contain people's ids."""
+"""The route of a request as declared in the application: the path itself may contain people's ids."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -54,7 +54,7 @@ _NO_STORE = (b"cache-control", b"no-store")
 _LOCAL = re.compile(rb"(?i:localhost|127\.[0-9.]{1,12}|\[::1\])(:[0-9]{1,5})?")
 _LINGER_S = 2.0
 _PATIENT, _PATIENT_S = "/v1/reload", 600.0
-"""A longer limit: loading a large model may take long, and giving up halfway would mean never loading it."""
+"""A longer limit: a large model may take long to load, and giving up halfway would mean never loading it."""
 _ALWAYS = ("/healthz", "/readyz")
 """Answered no matter how busy the service is."""
 
@@ -111,7 +111,7 @@ class Gate:
             body = await _body(received, receive)
             if body is None:
                 return  # the client disconnected
-            # Only now: slow senders must not take up capacity.
+            # Checked only now: slow senders must not take up capacity.
             if self._working >= self._settings.pending and scope["path"] not in _ALWAYS:
                 raise problems.overloaded()
             self._working += 1
@@ -145,7 +145,7 @@ class Gate:
         if answer.ended:
             return
         if answer.status:
-            # Half a response is already sent: all that is left is to close the connection, which the server does.
+            # Part of the response has been sent: all that is left is to close the connection, which the server does.
             raise ConnectionAbortedError
         await answer.problem(problem, _path(scope), is_last=not received.complete)
         if not received.complete and problem.status != 408:
@@ -153,7 +153,7 @@ class Gate:
         await answer.end()
 
     def look(self) -> None:
-        """End requests that have taken too long; to be called periodically."""
+        """End requests that have taken too long; call this periodically."""
         now = time.perf_counter()
         for task, deadline in list(self._deadlines.items()):
             if now > deadline and task not in self._overdue:
@@ -242,7 +242,7 @@ class _Answer:
         await self.send({"type": "http.response.body", "body": body})
 
     async def problem(self, problem: Problem, instance: str, *, is_last: bool) -> None:
-        """Send a whole problem document without ending the response; `is_last`: it is the last on this connection."""
+        """Send a whole problem document without ending the response; `is_last`: the last one on this connection."""
         body = problem.body(instance)
         headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()]
         headers += [(b"content-type", problems.MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
@@ -270,7 +270,7 @@ async def _body(received: Received, receive: Receive) -> bytes | None:
 
 
 async def _discard(receive: Receive) -> None:
-    """Keep reading for a moment: closing while the client is still sending would lose it the response."""
+    """Keep reading for a moment: if closed while still sending, the client would lose the response."""
     try:
         async with asyncio.timeout(_LINGER_S):
             while True:

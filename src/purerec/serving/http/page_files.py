@@ -1,4 +1,4 @@
-"""The files of the web page, read once. They are looked up by name only: no path from a request reaches the disk."""
+"""The files of the web page, read once and looked up only by name: no path from a request reaches the disk."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from purerec.serving.process.settings import Limits
 
 _END = b"\r\n\r\n"
-"""Ends of a head, and of a chunked body with or without trailers. The parser accepts no other line endings."""
+"""The end of a head, and of a chunked body with or without trailers. The parser accepts no other line endings."""
 _DROPPED_BYTES = 4 << 20
 _PIECE_COST = 64
-"""What a piece of a chunked body counts in addition to its bytes: a megabyte of blank lines is a lot of pieces."""
+"""Bytes that a piece of a chunked body counts extra: a megabyte of blank lines makes a lot of pieces."""
 
 
 class Pieces:
@@ -21,27 +21,27 @@ class Pieces:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.dropping = False
-        """Whether the rest is withheld from the parser."""
+        """True if the rest is withheld from the parser."""
         self.expect_head()
 
     def expect_head(self) -> None:
-        """A request may begin."""
+        """A request may start."""
         self.in_head, self._ends_by_length, self._tail = True, False, b""
         self._left = self._limits.head_bytes
 
     def expect_rest(self, length: int | None) -> None:
-        """The head is complete; `length` is that of the body, or None if it is chunked."""
+        """The head is complete; `length` is the body's, or None if it is chunked."""
         self.in_head, self._ends_by_length, self._tail = False, length is not None, b""
         self._left = self._limits.body_bytes + self._limits.head_bytes if length is None else length
         self._body_left = self._limits.body_bytes
 
     def drop(self) -> None:
-        """The request is refused. A client that sends all of it before reading should still get the response."""
+        """The request is rejected. A client that sends all of it before reading should still get the response."""
         self.dropping, self._left = True, _DROPPED_BYTES
 
     @property
     def has_begun(self) -> bool:
-        """Whether part of a head has arrived."""
+        """True if part of a head has arrived."""
         return not self.in_head or self._left < self._limits.head_bytes
 
     def cut(self, data: bytes, start: int) -> int:
@@ -68,6 +68,6 @@ class Pieces:
         return len(data) - start
 
     def fits(self, body: bytes) -> bool:
-        """Whether the body may have these bytes, too."""
+        """Return whether the body may also have these bytes."""
         self._body_left -= len(body)
         return self._body_left >= 0

@@ -31,7 +31,7 @@ class Problem(Exception):
         self.errors, self.headers = errors, dict(headers or {})
 
     def body(self, instance: str) -> bytes:
-        """The document; `instance` is the requested path, as it was sent."""
+        """The document; `instance` is the requested path, as sent."""
         document: dict[str, Any] = {
             "type": f"urn:purerec:problem:{self.kind}",
             "title": HTTPStatus(self.status).phrase,

@@ -1,8 +1,8 @@
 """HTTP/1.1 with limits that uvicorn lacks: on the bytes of a request, its time, and the number of connections.
 
-A request that follows another on the same connection waits, unparsed, until that one is answered. A connection that
-does not send the head of its next request in time is closed, and so is one that does not read its response; the
-server checks all of them periodically, which is cheaper than a timer per request.
+A request that follows another on the same connection waits, unparsed, until that one is answered. A connection is
+closed if it does not send the head of its next request in time, or does not read its response; the server checks all
+connections periodically, which is cheaper than a timer per request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from purerec.serving.process.settings import Settings
 
 _LINGER_S = 2.0
-"""How long to keep reading and discarding what is sent after a refusal."""
+"""How long to keep reading and discarding input after a rejection."""
 _LAST_CALL_S = 0.5
 """How long a connection without a request stays open after SIGTERM: one may be in transit."""
 
@@ -36,19 +36,19 @@ class BoundedProtocol(HttpToolsProtocol):
     settings: Settings
     """Set on a subclass, since uvicorn creates the objects; so is `refused`."""
     refused: Callable[[int], None]
-    """Called with the status of a response to what did not become a request."""
+    """Called with the status of a response to input that did not become a request."""
 
     _pieces: Pieces
     _received = Received()
     _later = b""
-    """What arrived after a request that is not yet answered."""
+    """Bytes that arrived after a request that is not yet answered."""
     _since: float | None
-    """Since when we have waited for a request or the rest of it; None while one is being answered."""
+    """When we started to wait for a request or the rest of it; None while one is being answered."""
     _stuck_since: float | None = None
     _is_ending = False
     """The service is stopping: no request after the next."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
         self._pieces, self._since = Pieces(self.settings.limits), self.loop.time()
         if len(self.connections) > self.settings.connections and not self._make_room():
@@ -73,13 +73,13 @@ class BoundedProtocol(HttpToolsProtocol):
             transport.close()
         return True
 
-    # ------------------------------------------------------------------ what comes in
+    # ------------------------------------------------------------------ input
 
     def data_received(self, data: bytes) -> None:
         self._take(self._later + data)
 
     def _take(self, data: bytes) -> None:
-        """Pass the parser what it may have; what follows a complete request is kept for later."""
+        """Pass the parser what it may have; keep what follows a complete request for later."""
         self._later, at = b"", 0
         if data:
             self._unset_keepalive_if_required()
@@ -107,7 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
-            pass  # it is answered as if it had not asked for another protocol
+            pass  # answered as if it had not requested another protocol
         except httptools.HttpParserError:
             limits = self.settings.limits
             has_too_many = self._pieces.in_head and len(self.headers or ()) >= limits.fields
@@ -159,7 +159,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._received.problem = problem
             self.cycle.message_event.set()
 
-    # ------------------------------------------------------------------ what goes out
+    # ------------------------------------------------------------------ output
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -181,7 +181,7 @@ class BoundedProtocol(HttpToolsProtocol):
         head += [f"content-length: {len(body)}".encode()]
         self.transport.write(b"\r\n".join(head) + b"\r\n\r\n" + body)
         # Closed when the client closes or its time is up: closing while bytes still arrive resets the connection, and
-        # the response may be lost with it.
+        # the response may be lost.
         self.transport.write_eof()
 
     def shutdown(self) -> None:
@@ -208,8 +208,8 @@ class BoundedProtocol(HttpToolsProtocol):
             if waited > _LAST_CALL_S and not is_answering:
                 self.transport.close()
         elif waited > limit and not is_answering and (is_fresh or not self._pieces.in_head):
-            # Nothing has come at all, or not the rest of a request that is answered already. For connections that are
-            # idle between requests, uvicorn has a timer.
+            # Nothing has arrived, or not the rest of a request that is already answered. For connections idle between
+            # requests, uvicorn has a timer.
             self.transport.close()
         # Written but not read: a closed connection would wait for its client forever.
         if self.transport.get_write_buffer_size() == 0:

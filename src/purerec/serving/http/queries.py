@@ -32,7 +32,7 @@ ColdQuery = Annotated[int, Query(ge=0, le=_LIMITS.cold, description="Places for 
 
 
 async def check_names(request: Request) -> None:
-    """Refuse a parameter that is none of the route's: with a misspelled condition, a list would be one without it."""
+    """Raise an error for unknown parameters: a misspelled condition would otherwise be ignored."""
     route = request.scope["route"]
     known = [found.alias for found in route.dependant.query_params] if isinstance(route, APIRoute) else []
     unknown = [name for name in request.query_params if known and name not in known]

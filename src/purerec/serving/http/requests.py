@@ -1,4 +1,4 @@
-"""The schemas of requests, which are checked on the way in."""
+"""The schemas of requests, which are validated on arrival."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from purerec.serving.process.settings import Limits
 
 _LIMITS = Limits()
 FEW = 50
-"""Up to this many items, a list or a history is of the usual size."""
+"""Up to this many items, a list or a history has the usual size."""
 
 TextId = Annotated[str, Field(strict=True, max_length=_LIMITS.id_length, examples=["50"])]
 
@@ -37,7 +37,7 @@ AnyId = Annotated[TextId | WholeId, Field(union_mode="left_to_right")]
 RuleText = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["year>=1990"])]
 ColumnName = Annotated[str, Field(strict=True, min_length=1, max_length=_LIMITS.condition, examples=["genre"])]
 Cap = Annotated[str, Field(pattern=r"^[^=]+=[1-9][0-9]?$", max_length=_LIMITS.condition, examples=["genre=3"])]
-"""In a query string: a column, and how many items of a list may have the same value in it"""
+"""In a query string: a column, and the number of items in a list that may have the same value in it"""
 K = Annotated[StrictInt, Field(ge=1, le=_LIMITS.k), BeforeValidator(_whole)]
 _MANY = (
     f"How many items. For several people, up to {_LIMITS.cells:,} in all lists together; {_LIMITS.explained:,} with "
@@ -55,7 +55,7 @@ class RecommendRequest(Request):
     users: Annotated[list[AnyId], Field(min_length=1, max_length=_LIMITS.batch)] | None = None
     """People of the training data: a list for each."""
     history: Annotated[list[AnyId], Field(max_length=_LIMITS.history)] | None = None
-    """Items that a new person liked; unknown ones are reported, none at all gives popular items."""
+    """Items that a new person liked; unknown ones are reported, and an empty list gives popular items."""
     k: Annotated[K, Field(description=_MANY)] = 10
     exclude_seen: StrictBool = True
     """Leave out what the person already has."""
@@ -100,17 +100,17 @@ class RecommendRequest(Request):
 
     @property
     def cells(self) -> int:
-        """Places in all lists."""
+        """The number of places in all lists."""
         return self.k * (len(self.users) if self.users is not None else 1)
 
     @property
     def arranges(self) -> bool:
-        """Whether rules process each person's best items one by one."""
+        """True if rules process each person's best items one by one."""
         return bool(self.at_most or self.diversity or self.popularity_discount or self.cold_items)
 
     @property
     def kind(self) -> str | None:
-        """A name for requests of the usual small size, all of which take about equally long."""
+        """A name for requests of the usual small size, which all take about the same time."""
         if self.cells > FEW or self.explain or self.items is not None or self.exclude is not None:
             return None
         if self.where or self.arranges or self.attributes:

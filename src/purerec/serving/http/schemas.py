@@ -28,9 +28,9 @@ ShownReason = Literal["liked", "like_you", "popular", "new"]
 
 class Reason(Item):
     share: float
-    """What this item of the person adds to the score."""
+    """What this item adds to the score."""
     lift: float
-    """The same, above what it adds to the scores of items that are as popular; always positive."""
+    """The same, minus what it adds to the scores of equally popular items; always positive."""
 
 
 class Scored(Item):
@@ -41,10 +41,10 @@ class Scored(Item):
 
 class Listed(Scored):
     kind: ShownReason | None = None
-    """Why: `liked`, because of the items in `because`; `like_you`, popular with people like this one; `popular`, with
+    """Why: `liked`, because of the items in `because`; `like_you`, popular with similar people; `popular`, with
     everybody; `new`, a cold item. Only if reasons were requested."""
     because: list[Reason] | None = None
-    """The person's own items that are the reason, if `kind` is `liked`; else none."""
+    """The person's own items that are the reason if `kind` is `liked`; else empty."""
     attributes: dict[str, ShownValue] | None = None
     """Columns of the item table, without those that are empty for this item; only if requested."""
 
@@ -79,7 +79,7 @@ class RecommendAnswer(Answer):
 class UserAnswer(Result):
     model: str
     history: list[Item]
-    """What they had in training, up to 200 items."""
+    """The person's items in training, up to 200."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -136,7 +136,7 @@ class ExplainAnswer(Item):
     score: float
     kind: ShownReason
     lift: float
-    """How far the score is above what popularity explains."""
+    """How much the score exceeds what popularity explains."""
     text: str
     """The same in a sentence."""
     because: list[Reason]
@@ -165,11 +165,11 @@ class ColumnInfo(Answer):
     name: str
     kind: Literal["number", "flag", "text", "tags"]
     is_image: bool
-    """Whether its values are images: data: URLs, or paths on this server."""
+    """True if its values are images: data: URLs, or paths on this server."""
     values: list[str] | None = None
-    """The most frequent values of text and tags, up to 100; null if most items have one of their own."""
+    """The most frequent values of text and tags, up to 100; null if most items have a unique value."""
     least: float | None = None
-    """Of numbers."""
+    """For numbers: the smallest value; `most` is the largest."""
     most: float | None = None
 
 
@@ -182,16 +182,16 @@ class ModelAnswer(Answer):
     history: list[dict[str, Any]] | None
     """One record per epoch of training, if they were kept."""
     personalised: bool
-    """Whether different people may get different lists."""
+    """True if different people may get different lists."""
     purerec: str
     """Version of the package."""
     has_titles: bool
     columns: list[ColumnInfo]
-    """Of the item table, for conditions."""
+    """Columns of the item table, for conditions."""
     cold_items: int
-    """Items of the table that nobody had in training."""
+    """The number of items of the table that nobody had in training."""
     limits: dict[str, int]
-    """What one request may ask for."""
+    """Limits of one request."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -70,7 +70,7 @@ def recommend_history(
     rules: ListRules | None = None,
     attributes: Sequence[str] = (),
 ) -> Json:
-    """A list for a person about whom only a history is known."""
+    """A list for a person of whom only a history is known."""
     known, unknown = known_items(loaded, history)
     try:
         top = loaded.model.top_for_history(known, k, **_options(loaded, exclude_seen, items, exclude, rules))
@@ -118,7 +118,7 @@ def rules_of(asked: RecommendRequest) -> ListRules | None:
 
 
 def one_user(loaded: Loaded, asked: RecommendRequest) -> Json:
-    """A known person's list, with what it is based on."""
+    """A known person's list, with the items it is based on."""
     assert asked.users is not None
     (user,) = asked.users
     (result,) = recommend_users(
@@ -294,5 +294,5 @@ def _explained(loaded: Loaded, item_idx: int, found: Explanation, unknown: list[
 
 
 def short(value: float) -> float:
-    """Rounded to the digits of a 32-bit float."""
+    """Round to the precision of a 32-bit float."""
     return float(f"{value:.7g}")

@@ -11,7 +11,7 @@ from purerec.data.items.table import ItemTable
 
 _VALUES = 100
 _LONGEST = 60
-"""The longest value that is offered as a choice, in characters"""
+"""Maximum length of a value that is offered as a choice, in characters"""
 
 
 def describe_columns(table: ItemTable) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The model that is being served, and how another replaces it.
+"""The model being served, and how it is replaced.
 
 A request reads `holder.current` once and keeps it until it is done: a swap never affects a list in progress, and the
 old model is freed after the last request that uses it.
@@ -36,7 +36,7 @@ _PAUSE_S = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A model that is ready to answer, and what was prepared for that."""
+    """A model that is ready to answer, with what it prepared."""
 
     model: Recommender
     manifest: dict[str, Any]
@@ -59,7 +59,7 @@ class Loaded:
         return UserSearch(self.model.users)
 
     def warm_up(self) -> None:
-        """Prepare everything that a first request would wait for, and check that the model can answer at all."""
+        """Prepare everything that the first request would wait for, and check that the model can answer at all."""
         model = self.model
         k = min(10, len(model.items))
         model.users.find("")
@@ -94,8 +94,8 @@ def load(snapshot: Snapshot, where: str) -> Loaded:
             Names("item.ids", stored.tensors),
             Names("item.labels", stored.tensors),
         )
-        # When it is no longer used, its memory must be freed immediately. A model that refers to itself would wait
-        # for the garbage collector, which does not know how much memory is mapped.
+        # When no longer used, its memory must be freed immediately. A model that refers to itself would wait for the
+        # garbage collector, which does not know how much memory is mapped.
         weakref.finalize(loaded, vars(loaded.model).clear)
         loaded.warm_up()
     except PurerecError:
@@ -106,7 +106,7 @@ def load(snapshot: Snapshot, where: str) -> Loaded:
 
 
 def snapshot_model(folder: str | os.PathLike[str]) -> Snapshot:
-    """A snapshot of a model folder; waits for one that is just being replaced."""
+    """A snapshot of a model folder; if the folder is being replaced, wait for it."""
     for left in reversed(range(_TRIES)):
         try:
             snapshot = take_snapshot(folder, kind="model")
@@ -122,7 +122,7 @@ def snapshot_model(folder: str | os.PathLike[str]) -> Snapshot:
 
 
 def _unusable(where: str, error: Exception) -> StoreError:
-    """For any failure, RecursionError and MemoryError included: a folder never takes a service down."""
+    """For any failure, including RecursionError and MemoryError: a folder never takes a service down."""
     return StoreError(f"{where}: the model cannot be used ({type(error).__name__}: {error}); fit it again")
 
 

@@ -13,14 +13,14 @@ from purerec.types import Array
 
 
 class Names:
-    """Strings, or whole numbers as strings, by position; None where there is none."""
+    """Strings, or integers as strings, by position; None if missing."""
 
     def __init__(self, name: str, tensors: Mapping[str, Array]) -> None:
         self._numbers: Any = None
         self._null: Any = None
         self._count = 0
         if name in tensors:
-            # Single elements of a memoryview are plain Python numbers, and faster than those of an array.
+            # Elements of a memoryview are plain Python numbers, and faster to get than those of an array.
             self._numbers = tensors[name].data
         elif f"{name}.ends" in tensors:
             self._bytes, self._ends = tensors[f"{name}.bytes"].data, tensors[f"{name}.ends"].data

@@ -1,7 +1,7 @@
 """Search for items by the words of their title or the start of their id, and for people by the start of their id.
 
 Titles and queries are compared as words, ignoring case, accents and punctuation. Every word of the query must start a
-word of the title. Where there are no titles, ids that are text take their place. No pattern from the caller is ever
+word of the title. If there are no titles, ids that are text take their place. No pattern from the caller is ever
 compiled: words are matched literally.
 """
 
@@ -33,7 +33,7 @@ class ItemSearch:
 
     def __init__(self, items: Vocabulary, labels: pl.Series | None, popularity: F32) -> None:
         self._ids = items.ids.cast(pl.String)
-        # Ids that are names are searched by their words, as titles are.
+        # Ids that are names are searched by their words, like titles.
         named = labels if labels is not None else items.ids if items.ids.dtype == pl.String else None
         self._titles = None if named is None else plain_words(named)
         # The order without a query; a stable sort keeps the order of the vocabulary among ties.
@@ -42,7 +42,7 @@ class ItemSearch:
         self._standing[self._by_popularity] = np.arange(len(popularity))
 
     def find(self, query: str, limit: int) -> Found:
-        """An exact id, then titles equal to the query, those that begin with it, others; popular ones first."""
+        """An exact id, then titles equal to the query, titles that start with it, and others; popular ones first."""
         query = query.strip()
         if not query:
             return Found(self._by_popularity[:limit].astype(np.int64), len(self._standing))
@@ -73,7 +73,7 @@ class UserSearch:
         self._ids = users.ids.cast(pl.String)
 
     def find(self, query: str, limit: int) -> list[str]:
-        """Ids that begin with the query: the id itself first, then shorter ones before longer ones."""
+        """Ids that start with the query: the id itself first, then shorter ones before longer ones."""
         query = query.strip()
         matched = self._ids if not query else self._ids.filter(self._ids.str.starts_with(query))
         if not query:

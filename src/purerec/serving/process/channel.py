@@ -22,7 +22,7 @@ class Channel:
         self._lock = threading.Lock()
 
     def send(self, message: Message, file: int | None = None) -> None:
-        """Send a message, and a file descriptor, of which the other end gets a duplicate."""
+        """Send a message, and optionally a file descriptor, of which the other end gets a duplicate."""
         data = json.dumps({**message, "has_file": file is not None}).encode() + b"\n"
         with self._lock:  # lines from two threads must not be interleaved
             if file is not None:

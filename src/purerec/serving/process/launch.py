@@ -28,7 +28,7 @@ def serve(
     settings: Settings | None = None,
 ) -> None:
     """Serve a model folder until SIGTERM or Ctrl-C. Prints `serving http://...` when it can answer."""
-    gc.disable()  # until it serves: nothing imported or loaded is garbage
+    gc.disable()  # until it serves: nothing imported or loaded before is garbage
     try:
         _serve(os.fspath(folder), host, port, workers, settings or Settings())
     finally:
@@ -55,7 +55,7 @@ def _serve(folder: str, host: str, port: int, workers: int, settings: Settings) 
         try:
             sys.stdout.write(f"serving http://{shown}:{address[1]}\n")
             sys.stdout.flush()
-        except (OSError, OutputError):  # a missing reader is no reason to stop
+        except (OSError, OutputError):  # do not stop for lack of a reader
             abandon_output()
 
     from purerec.serving.process import metrics

@@ -13,11 +13,11 @@ from typing import Any
 _PAUSE_S = 0.1
 _PIECE = 4096
 _KEPT = 10_000
-"""The most lines that wait to be written; beyond that, the oldest are lost."""
+"""Maximum number of lines waiting to be written; beyond that, the oldest are lost."""
 
 
 class Log:
-    """Accepts records and writes them shortly after."""
+    """Accepts records and writes them shortly afterwards."""
 
     def __init__(self, worker: int | str) -> None:
         self._worker = worker
@@ -34,7 +34,7 @@ class Log:
         self._waiting.append((time.time(), None, method, route, path, status, seconds, size))
 
     def close(self) -> None:
-        """Write what is left, but only for a moment, in case there is no reader."""
+        """Write the remaining lines, but only for a moment, in case there is no reader."""
         self._stop.set()
         self._thread.join(1.0)
 
@@ -55,7 +55,7 @@ class Log:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{int(moment % 1 * 1000):03d}Z"
             lines.append(json.dumps({"time": stamp, "worker": self._worker, **record}) + "\n")
         while lines:
-            # Whole lines, in pieces that a pipe accepts at once: several processes write to the same one.
+            # Whole lines, in pieces that a pipe accepts at once: several processes write to the same pipe.
             piece = lines.pop(0)
             while lines and len(piece) + len(lines[0]) <= _PIECE:
                 piece += lines.pop(0)

@@ -1,6 +1,6 @@
 """Counters for Prometheus in a small shared file: one row per worker and one for the supervisor.
 
-Each process writes to its own row only, and any worker can report the sums.
+Each process only writes to its own row, and any worker can report the sums.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUTES = (
     "unparsed",
     "other",
 )
-"""unparsed: what did not become a request; other: addresses that have no route."""
+"""unparsed: input that did not become a request; other: addresses without a route."""
 STATUSES = (200, 204, 304, 400, 401, 403, 404, 405, 408, 409, 413, 421, 422, 431, 500, 503, 0)
 """0: any other."""
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -80,7 +80,7 @@ class Metrics:
         own[_SUMS + at] += seconds
 
     def text(self, loaded: Loaded | None, since: float) -> str:
-        """All of it in the text format of Prometheus."""
+        """All counters in the text format of Prometheus."""
         total = self._all.sum(axis=0)
         counts = total[:_N_COUNTS].reshape(len(ROUTES), len(STATUSES))
         times = total[_N_COUNTS:_SUMS].reshape(len(ROUTES), len(BUCKETS) + 1)

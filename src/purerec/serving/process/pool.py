@@ -2,7 +2,7 @@
 
 Passing work to a thread and back costs a few tenths of a millisecond when the service is busy, mostly waiting for the
 GIL. A list for one person takes less on a catalogue of typical size. So small requests are timed by kind, and a kind
-that takes less than the event loop needs for a request anyway is answered immediately.
+that takes less time than the event loop's own work on a request is answered immediately.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MEMORY = 0.1
 
 
 class Pool:
-    """Runs functions, in threads unless they are known to be short."""
+    """Runs functions, in threads unless they are known to be fast."""
 
     def __init__(self, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="model")

@@ -30,7 +30,7 @@ class Server(uvicorn.Server):
         self._service = service
         self._gate = make_app(service)
         self.interrupted = False
-        """Whether it was stopped by Ctrl-C."""
+        """True if it was stopped by Ctrl-C."""
         super().__init__(
             uvicorn.Config(
                 self._gate,
@@ -59,7 +59,7 @@ class Server(uvicorn.Server):
 
     def stop(self) -> None:
         if self.should_exit:
-            self.force_exit = True  # asked twice
+            self.force_exit = True  # requested twice
         self.should_exit = True
 
     def _interrupt(self) -> None:
@@ -94,7 +94,7 @@ class Server(uvicorn.Server):
 
 
 def quiet_uvicorn(log: Log) -> None:
-    """Route its warnings and errors to our log, without tracebacks and without what clients have sent."""
+    """Route its warnings and errors to our log, without tracebacks or anything sent by clients."""
 
     class Forward(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -111,7 +111,7 @@ def run(server: Server, listener: socket.socket, log: Log, *beside: Callable[[],
     """Serve until told to stop; `beside` are coroutines that run as long as the server does."""
     quiet_uvicorn(log)
     sys.setswitchinterval(_SWITCH_S)
-    # What exists by now stays: collecting through it again and again would be the longest pause.
+    # Objects that exist by now stay: collecting them again and again would cause the longest pauses.
     gc.freeze()
     gc.enable()
 

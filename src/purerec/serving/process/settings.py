@@ -13,30 +13,30 @@ AccessLog = Literal["route", "path", "off"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for."""
+    """Limits of one request."""
 
     k: int = 500
-    """Items of a list."""
+    """Items in a list."""
     batch: int = 256
-    """People of a request."""
+    """People in a request."""
     history: int = 1_000
-    """Items of a history."""
+    """Items in a history."""
     ids: int = 10_000
     """Items in `items` or `exclude`."""
     cells: int = 20_000
-    """Items of all lists of a request together: people times k."""
+    """Items in all lists of a request: people times k."""
     explained: int = 500
     """The same, if reasons or attributes are requested."""
     arranged: int = 2_000
     """The same, with rules that rearrange lists."""
     conditions: int = 16
-    """Conditions, caps or columns of a request."""
+    """Conditions, caps or columns in a request."""
     condition: int = 200
     """Characters of a condition, or of the name of a column."""
     cold: int = 50
     """Places for cold items."""
     because: int = 20
-    """Reasons of an explanation."""
+    """Reasons in an explanation."""
     found: int = 100
     """Results of a search."""
     query: int = 200
@@ -44,11 +44,11 @@ class Limits:
     id_length: int = 512
     """Characters of an id."""
     head_bytes: int = 32 * 1024
-    """Of the request line and the headers; and once more for what frames a body in chunks."""
+    """Size of the request line and the headers; the same again for the framing of a chunked body."""
     fields: int = 100
-    """Headers."""
+    """Number of headers."""
     body_bytes: int = 1 << 20
-    """Of the body."""
+    """Size of the body."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Settings:
     """Everything that a worker needs to know, except the model."""
 
     token: str | None = field(default=None, repr=False)
-    """Bearer token; None: the service is open to all who can reach it."""
+    """Bearer token; None: the service is open to everybody who can reach it."""
     local_only: bool = False
-    """Answer only requests addressed to this machine by a local name. Otherwise an external page whose name was made
-    to point to 127.0.0.1 (DNS rebinding) could read everything through the visitor's browser."""
+    """Answer only requests addressed to this machine by a local name. Otherwise, an external page whose name points
+    to 127.0.0.1 (DNS rebinding) could read everything through the visitor's browser."""
     cors: tuple[str, ...] = ()
     """Origins of pages that may call the service; ("*",): all."""
     timeout_s: float = 10.0
-    """For the head of a request, for its body, and for the answer, each."""
+    """Time limit for each of: the head of a request, its body, and the answer."""
     keep_alive_s: float = 30.0
     """How long an idle connection stays open."""
     drain_s: float = 30.0

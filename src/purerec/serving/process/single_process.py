@@ -76,7 +76,7 @@ class Reloader:
         """Reload in the background."""
 
         async def quietly() -> None:
-            with contextlib.suppress(Problem):  # it is in the log
+            with contextlib.suppress(Problem):  # already logged
                 await self.reload()
 
         task = asyncio.get_running_loop().create_task(quietly())

@@ -1,4 +1,4 @@
-"""Several workers: started, given the model, swapped together, replaced when they die, and drained at the end.
+"""Manages several workers: starts them, gives them the model, swaps it in all, replaces dead ones, and drains them.
 
 The supervisor answers no requests. It checks a folder once and hands the tensors over as an open file, so that all
 workers map the same memory. A swap has two steps: every worker prepares the new model, and they switch only when all
@@ -33,7 +33,7 @@ _PATIENCE_S = 120.0
 """How long a worker may take to load a model."""
 _LONGEST_PAUSE_S = 30.0
 _SHORT_LIFE_S = 60.0
-"""A worker that ends sooner than this may well do so again: its replacement is delayed, longer each time."""
+"""A worker that ends sooner than this may do so again: its replacement is delayed, longer each time."""
 
 
 class WorkerLost(Exception):
@@ -42,7 +42,7 @@ class WorkerLost(Exception):
 
 @dataclass(eq=False)
 class Member:
-    """A worker as the supervisor sees it."""
+    """A worker, as seen by the supervisor."""
 
     number: int
     process: asyncio.subprocess.Process
@@ -280,10 +280,10 @@ class Supervisor:
             self._begin(self._reload_quietly())
 
     async def _reload_quietly(self) -> None:
-        with contextlib.suppress(Exception):  # it is in the log
+        with contextlib.suppress(Exception):  # already logged
             await self._reload()
 
-    # ------------------------------------------------------------------ the end
+    # ------------------------------------------------------------------ stopping
 
     async def _drain(self) -> None:
         self._listener.close()  # otherwise connections would still be accepted and never answered
@@ -305,7 +305,7 @@ class Supervisor:
 
 
 def _pause(short_lives: int) -> float:
-    """Seconds before a worker is replaced: none the first time, more and more if they keep dying."""
+    """Seconds before a worker is replaced: none the first time, then increasing if workers keep dying."""
     return 0.0 if short_lives <= 1 else min(_LONGEST_PAUSE_S, 0.25 * 2.0 ** (short_lives - 1))
 
 

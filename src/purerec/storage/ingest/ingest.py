@@ -1,8 +1,8 @@
 """`purerec ingest`: from files of any size to a data set in parts.
 
-First every file is read piece by piece, and each piece is checked and spilled to disk (`spilling`). Then the
-vocabularies and the rows are merged, part by part (`merging`). Finished pieces are kept if the work is interrupted,
-and `resume` continues after them.
+First, every file is read piece by piece, and each piece is checked and spilled to disk (`spilling`). Then the
+vocabularies and rows are merged, part by part (`merging`). If the work is interrupted, finished pieces are kept, and
+`resume` continues after them.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def ingest(
     """Turn CSV or Parquet files of any size into a data set that `read` and several workers can read.
 
     `files` are paths or URLs, or folders of such files; `out` is a folder or a URL. Columns are named or found as in
-    `read`. `partitions` is the number of parts that the users are spread over, and so the most workers that can share
-    the work; None: 16, more for large files. `memory_mb` is a rough limit on memory.
+    `read`. `partitions` is the number of parts that users are spread over, and thus the maximum number of workers;
+    None: 16, more for large files. `memory_mb` is a rough limit on memory.
     """
     places = _places([files] if isinstance(files, str | os.PathLike) else list(files))
     _check_options(partitions, memory_mb)
@@ -161,7 +161,7 @@ class _Work:
 
 
 def _remote(work: _Work, target: Place, name: str) -> Dataset:
-    """Build it on this machine and copy it, with the manifest last, which makes it a data set."""
+    """Build it on this machine and copy it, with the manifest last, since only that makes it a data set."""
     with _scratch() as scratch:
         pieces = work.spilled(scratch / "pieces", resume=False)
         new = scratch / "new"
@@ -179,7 +179,7 @@ def _scratch() -> Iterator[Path]:
 
 
 def _places(given: list[AnyPath]) -> list[Place]:
-    """The files, those in folders included."""
+    """The files, including those in folders."""
     found: list[Place] = []
     for source in given:
         place = Place(os.fspath(source))
@@ -216,7 +216,7 @@ def _check_options(partitions: int | None, memory_mb: float) -> None:
 
 
 def _check_alike(first: list[Piece], piece: Piece, places: list[Place]) -> None:
-    """Either all files have ratings and times, or none has."""
+    """Check that either all files have ratings and times, or none."""
     for one in first:
         for name in ("rating", "timestamp"):
             has, had = (name in found.facts["columns"] for found in (piece, one))

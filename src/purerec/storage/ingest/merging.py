@@ -57,7 +57,7 @@ def merge(pieces: Sequence[Piece], n_parts: int, out: Path, *, name: str, progre
 
 
 class _Numbers:
-    """For every id of every piece, its number in the whole vocabulary, in a file."""
+    """The number of every id of every piece in the whole vocabulary, stored in a file."""
 
     def __init__(self, all_of_them: npt.NDArray[np.int32], starts: Sequence[int]) -> None:
         self._all, self._starts = all_of_them, starts
@@ -72,7 +72,7 @@ def _numbers(pieces: Sequence[Piece], side: IdKind, file: Any) -> _Numbers:
 
 
 def _merge_ids(pieces: Sequence[Piece], side: IdKind, part: int, first: int, numbers: _Numbers) -> pl.DataFrame:
-    """The ids of a part, unique and sorted; records their numbers, from `first` on."""
+    """Return the ids of a part, unique and sorted; record their numbers, starting from `first`."""
     tables = [piece.ids(side, part) for piece in pieces]
     if not all(piece.facts["integers"][side] for piece in pieces):  # a single non-numeric id makes all of them text
         tables = [table.with_columns(pl.col("id").cast(pl.String)) for table in tables]
@@ -85,7 +85,7 @@ def _merge_ids(pieces: Sequence[Piece], side: IdKind, part: int, first: int, num
     for at, (piece, table) in enumerate(zip(pieces, tables, strict=True)):
         numbers.of(at)[piece.span(side, part)] = rank[done : done + len(table)]
         done += len(table)
-    if "label" in whole.columns:  # the first of several titles counts
+    if "label" in whole.columns:  # use the first of several titles
         return whole.group_by("id").agg(pl.col("label").drop_nulls().first()).sort("id")
     return whole.unique().sort("id")
 
@@ -106,7 +106,7 @@ def _merge_rows(pieces: Sequence[Piece], part: int, numbers: dict[IdKind, _Numbe
 
 
 def _write(table: pl.DataFrame, path: Path) -> dict[str, str]:
-    """Write a file; returns its name and checksum."""
+    """Write a file; return its name and checksum."""
     table.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
     with path.open("rb") as file:
         return {path.name: hashlib.file_digest(file, "sha256").hexdigest()}

@@ -1,6 +1,6 @@
 """One piece of a file on disk: its rows and ids, sorted by part.
 
-Ids are kept once per piece, and rows refer to them by number, so that the rows are never sorted or joined by text.
+Ids are stored once per piece, and rows refer to them by number, so rows are never sorted or joined by text.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def read_piece(folder: Path) -> Piece:
 
 
 def spill(data: Interactions, folder: Path, n_parts: int, **facts: Any) -> Piece:
-    """Write a piece, as a whole or not at all."""
+    """Write a piece, either completely or not at all."""
     users, user_part, user_number, user_starts = _by_part(data.users, n_parts)
     items, _, item_number, item_starts = _by_part(data.items, n_parts)
     if data.item_labels is not None:
@@ -121,7 +121,7 @@ def _starts(part: PartNumbers, n_parts: int) -> I64:
 
 
 def _packed(table: pl.DataFrame, starts: I64) -> tuple[bytes, list[int]]:
-    """The parts of a table, concatenated as separate tables, and where each begins."""
+    """The parts of a table, concatenated as separate tables, and where each starts."""
     buffer, places = io.BytesIO(), [0]
     for start, end in pairwise(starts.tolist()):
         own = io.BytesIO()
