@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 
 import purerec
 from conftest import ROOT
+from purerec.models.registry import REGISTRY
 
 SOURCE = ROOT / "src" / "purerec"
 HEAVY = ("numba", "torch", "pandas", "matplotlib", "fastapi", "polars", "scipy")
@@ -85,6 +87,33 @@ ROOMS = [
     "cli",
 ]
 """From the ground up: a room may import those before it, and nothing else."""
+
+
+def test_every_package_lists_its_modules():
+    """All of them, and none that is not there; a room also says what it may import."""
+    for init in SOURCE.rglob("__init__.py"):
+        package, said = init.parent, ast.get_docstring(ast.parse(init.read_text()), clean=False)
+        if package == SOURCE:
+            continue
+        here = {p.name for p in package.iterdir() if p.is_dir() and any(p.glob("*"))} - {"__pycache__"}
+        here |= {path.stem for path in package.glob("*.py") if not path.stem.startswith("__")}
+        lines = re.findall(r"^ {0,4}([a-z_][a-z_,/ ]*?)  ", said, re.MULTILINE)
+        listed = {name.strip().removesuffix("/") for line in lines for name in line.split(",")}
+        where = package.relative_to(SOURCE)
+        if where.as_posix() == "models":  # the eighteen methods, and where they are listed
+            listed |= {module.rpartition(".")[2] for module, _ in REGISTRY.values()} | {"registry"}
+        assert listed == here, f"{where}: {sorted(listed ^ here)}"
+        if len(where.parts) == 1:
+            before = ROOMS[ROOMS.index(where.name) - 1]
+            assert f"May import errors to {before}, in the order of CONTRIBUTING.md." in said, where
+
+
+def test_contributing_has_the_rooms_in_their_order():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    found = [
+        name for cell in re.findall(r"^\| (`[^|]*`) \|", text, re.MULTILINE) for name in re.findall(r"\w+", cell)
+    ]
+    assert [name for name in found if name in ROOMS] == ROOMS
 
 
 def imported_rooms(path):

@@ -2,14 +2,19 @@
 
     contents, sniffing                   the text of a file; its delimiter, header and columns
     delimited, adjacency                 its rows, or its lists of items per user
-    readers, validation                  files and tables read; their values checked
+    readers, validation                  reading files and tables; checking their values
     vocabulary, interactions             ids and their indices; the log
     pairs                                pairs sorted by user and item, repeated ones found
     sharing                              several logs with the same ids
     datasets, catalog, locate, download  data sets by name; where their files are; how they are fetched
-    splits, picking, made                parts made from a log; which rows are held out; how parts were made
-    given, folds, cold                   parts given; validation folds of a train part; ids new to the test part
+    splits, picking, made                splitting a log; which rows are held out; how parts were made
+    given, folds, cold                   given parts; validation folds of a train part; ids new to the test part
     memory                               how much is available, and how much a piece of work takes
+    items/                               what is known about items besides who liked them
+    large/                               logs that are larger than memory
     synthetic/                           a synthetic world whose true relevance is known
+    display/                             how data looks in a notebook
+    plugins/                             third-party readers and other code, by name
 
-May import errors, rng and jit."""
+May import errors to jit, in the order of CONTRIBUTING.md.
+"""

@@ -12,4 +12,5 @@
     widened         a model with users and items that are new to it
     significance    whether a difference is real
 
-May import what is above it, down to ranking."""
+May import errors to ranking, in the order of CONTRIBUTING.md.
+"""

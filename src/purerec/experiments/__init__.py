@@ -12,6 +12,7 @@
     quick          its small version
     plans          its models with their settings
     reproduce      running such files
-    statistics, validation, exposure, fold_in, updating, kinds/    experiments other than comparisons
+    statistics, validation, exposure, fold_in, updating, leave_one_out, kinds/    experiments other than comparisons
 
-May import everything above it: errors to output."""
+May import errors to output, in the order of CONTRIBUTING.md.
+"""

@@ -1,6 +1,6 @@
 """Compiling and caching kernels.
 
-    arrays         arrays as kernels get them
+    arrays         arrays in the form that kernels take
     decorator      compile a function, with a cache that never goes stale
     turns          one process at a time compiles a kernel
     compiling      how long that took
@@ -8,4 +8,5 @@
     matmul         products of small matrices
     counter_rng    random numbers
 
-May import errors only."""
+May import errors to types, in the order of CONTRIBUTING.md.
+"""

@@ -3,4 +3,5 @@
     contract/    what all models do: fitting, storing, answering, explaining, updating, folding in
     families/    code that several methods share
 
-May import everything above it: errors to engines."""
+May import errors to engines, in the order of CONTRIBUTING.md.
+"""

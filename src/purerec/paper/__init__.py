@@ -6,4 +6,7 @@
     priors        estimates of the prior pi_p
     printed       Tables 2 to 5
 
-May import errors only; docs/paper.md shows where to find everything else from the paper."""
+docs/paper.md shows where to find everything else from the paper.
+
+May import errors to storage, in the order of CONTRIBUTING.md.
+"""

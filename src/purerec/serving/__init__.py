@@ -4,4 +4,5 @@
     model/      a loaded model, and its answers
     process/    processes, signals, counters, logs
 
-May import everything above it: errors to output."""
+May import errors to experiments, in the order of CONTRIBUTING.md.
+"""

@@ -1,6 +1,7 @@
 """Everything that purerec writes, and how it is read back.
 
-    folders      a fitted model, split, checkpoint or run: `manifest.json` and `tensors.safetensors`. No pickle.
+    folders      folders of `manifest.json` and `tensors.safetensors`: a model (see `models.contract.model_folder`), a
+                 split, a checkpoint or a run. No pickle.
     manifests    the marker of such a folder: its kind, format, files and checksums
     structure    whether tensors have the shapes and values that the code using them relies on
     packing      ids, strings and logs as tensors
@@ -9,7 +10,8 @@
     state_parts  a state in parts, each written by a different process
     snapshots    a folder's tensors in memory shared by several processes
     files        single files, devices and pipes
-    ingest       from files of any size to a data set in parts
+    ingest/      from files of any size to a data set in parts
+    paths        what is at a path
     outputs      which outputs of a command would destroy its inputs or each other
     swapping     how a finished folder replaces an old one, in one step
     temporary    names of unfinished files, and cleaning up after dead processes
@@ -18,6 +20,8 @@
 One rule applies throughout: purerec replaces a folder only if it carries purerec's own marker of the same kind and
 contains nothing else, never an input, and writes directly to whatever is not a regular file. What is being written
 has a temporary name until it is complete, so that a reader never sees half of it, whatever happens to the writer.
+
+May import errors to sampling, in the order of CONTRIBUTING.md.
 """
 
 from purerec.storage.files import check_file, open_output, write_file

@@ -7,4 +7,5 @@
     progress       log files, TensorBoard, a progress bar
     times          limits as people write them
 
-May import errors, storage."""
+May import errors to evaluation, in the order of CONTRIBUTING.md.
+"""

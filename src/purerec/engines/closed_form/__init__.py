@@ -1,6 +1,6 @@
 """Weights between items in closed form: EASE, and its systems of a few neighbours for large catalogues.
 
-fit              the way in: `fit_item_weights`, and `check_memory` before it
+fit              the entry point: `fit_item_weights`, and `check_memory` before it
 weights          the result: scores, shares, storage
 dense            one inverse for all items
 neighborhoods    a small system for each item

@@ -9,7 +9,7 @@
     crew        the shards of one process, and the exchange of blocks with the others
     stored      their state on disk, in parts
     engine      what the model sees: an engine like any other
-    alternating the half-steps of iALS
+    alternating  the half-steps of iALS
     gram        the products between items of EASE
     helping     what the other processes do
 

@@ -5,4 +5,6 @@
     cpu/        compiled kernels, for scorers of the dot-product family
     torch/      autograd, any scorer, GPU
 
-`Engine` is what they have in common."""
+An engine trains one epoch of D or of the generators. Algorithm 1 alternates the two: `models.pure.PURE.train_epoch`,
+repeated by `training.loop.train`.
+"""

@@ -143,6 +143,27 @@ def _methods(app: FastAPI, scope: Any) -> set[str]:
 # ---------------------------------------------------------------------- lists
 
 
+async def _recommend(service: Service, body: bytes) -> bytes:
+    asked = requests.parse(requests.RecommendRequest, body)
+    _check_amount(asked.cells, asked.explain or len(asked.attributes), arranges=asked.arranges)
+    return await service.answer(asked.kind, _recommended, asked)
+
+
+def _recommended(loaded: Loaded, asked: requests.RecommendRequest) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "exclude_seen": asked.exclude_seen,
+        "items": asked.items,
+        "exclude": asked.exclude,
+        "explain": asked.explain,
+        "rules": answers.rules_of(asked),
+        "attributes": asked.attributes,
+    }
+    if asked.users is not None:
+        return {"results": answers.recommend_users(loaded, asked.users, asked.k, **options)}
+    assert asked.history is not None
+    return {"results": [answers.recommend_history(loaded, asked.history, asked.k, **options)]}
+
+
 def _add_recommending(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/recommend",
@@ -152,7 +173,7 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
         tags=["lists"],
         summary="Lists for people of the training data, or for a new person with a history",
     )
-    async def recommend() -> None: ...  # the gate answers: see `make_app`
+    async def recommend() -> None: ...  # `_recommend` answers, without FastAPI: see `make_app`
 
     @app.get(
         "/v1/users/{id:path}/recommendations",
@@ -221,27 +242,6 @@ def _add_recommending(app: FastAPI, service: Service) -> None:
     async def explain_new(request: Request) -> Response:
         asked = requests.parse(requests.ExplainRequest, await request.body())
         return json_response(await service.answer(None, answers.explain_history, asked.history, asked.item, asked.k))
-
-
-async def _recommend(service: Service, body: bytes) -> bytes:
-    asked = requests.parse(requests.RecommendRequest, body)
-    _check_amount(asked.cells, asked.explain or len(asked.attributes), arranges=asked.arranges)
-    return await service.answer(asked.kind, _recommended, asked)
-
-
-def _recommended(loaded: Loaded, asked: requests.RecommendRequest) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "exclude_seen": asked.exclude_seen,
-        "items": asked.items,
-        "exclude": asked.exclude,
-        "explain": asked.explain,
-        "rules": answers.rules_of(asked),
-        "attributes": asked.attributes,
-    }
-    if asked.users is not None:
-        return {"results": answers.recommend_users(loaded, asked.users, asked.k, **options)}
-    assert asked.history is not None
-    return {"results": [answers.recommend_history(loaded, asked.history, asked.k, **options)]}
 
 
 def _check_amount(cells: int, explain: int, *, arranges: bool = False) -> None:

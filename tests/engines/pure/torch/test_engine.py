@@ -92,7 +92,10 @@ def test_nothing_to_train_with_is_an_error() -> None:
         engine_of(settings_of()).step_generators(batch_of(settings_of()), learning_rate=1e-3)
     with pytest.raises(ConfigError, match="unlabeled_per_epoch"):
         engine_of(settings_of(unlabeled_per_epoch=0)).train_discriminator(learning_rate=1e-3)
-    for indptr, indices, message in (([0, 0, 0], [], "no positive"), ([0, 0, 2], [0, 1], "none or all of the 2 items")):
+    for indptr, indices, message in (
+        ([0, 0, 0], [], "no positive"),
+        ([0, 0, 2], [0, 1], "none or all of the 2 items"),
+    ):
         with pytest.raises(DataError, match=message):
             TorchEngine(source_of(np.array(indptr), np.array(indices, dtype=np.int32), 2), settings_of(), seed=0)
 

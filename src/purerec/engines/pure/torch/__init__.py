@@ -1,7 +1,8 @@
 """The same game with autograd: any scorer, GPU.
 
-engine     Algorithm 1
+engine     epochs and steps of D and of the generators
 batches    positives, unlabeled pairs and noise
 modules    the discriminator, the generators, the risk
 stats      sums over an epoch
-device     where it computes"""
+device     where it computes
+"""
