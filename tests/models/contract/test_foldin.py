@@ -7,7 +7,7 @@ from scipy.optimize import minimize, nnls
 import purerec as pr
 from purerec.engines.foldin import pointwise as kernels
 from purerec.models.contract.foldin import PairwiseFolding, SquaredFolding
-from purerec.models.families.folding import LogisticFolding, Risk
+from purerec.models.families.foldin import LogisticFolding, Risk
 from purerec.models.registry import make_model
 
 HISTORY = np.array([1, 4, 7, 30, 31], dtype=np.int32)

@@ -3,5 +3,5 @@
     pointwise    under the logistic risk of GMF, PU-GMF and PURE
     pairwise     under the pairwise risk of BPR and its kin
 
-Which risk a model has: `models.families.folding`.
+Which risk a model has: `models.families.foldin`.
 """

@@ -14,7 +14,7 @@
     similar          similar items
     explaining       reasons
     lift             the lift of scores over popularity, on which reasons are based
-    foldin           the vector of a person who was not in training: what a model provides (see `families.folding`)
+    foldin           the vector of a person who was not in training: what a model provides (see `families.foldin`)
     updating         more data for a fitted model
     model_folder     a fitted model as a folder: what is saved, and how it is loaded
 

@@ -4,7 +4,7 @@ Each class is one kind of risk. It is built once per model, with everything that
 then gives the vector of a history (in the space of `factors().users`) and its parts: the c_j of `explaining`, whose
 sum is the vector, up to a rest that does not come from the history.
 
-    LogisticFolding   PURE, PU-GMF, GMF     exact minimum; in `purerec.models.families.folding`
+    LogisticFolding   PURE, PU-GMF, GMF     exact minimum; in `purerec.models.families.foldin`
     PairwiseFolding   BPR, LambdaFM, GANs   exact minimum over a fixed draw of negatives
     SquaredFolding    iALS, SVD, PMF, NMF   closed form
 """

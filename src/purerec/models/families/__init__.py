@@ -5,7 +5,7 @@ scorers            phi from its parameters
 game               one fit of it
 held_out           what is chosen by pairs held out of the first epochs
 history            PURE: the history's part of the score
-folding            the vector of a new person under their risk
+foldin             the vector of a new person under their risk
 pairwise_mf        BPR, LambdaFM
 policy_gradient    IRGAN, GraphGAN
 ratings, rating_factors, rating_sgd    SVD, NMF, PMF, SlopeOne, CoClustering

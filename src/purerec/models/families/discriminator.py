@@ -21,7 +21,7 @@ from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
-from purerec.models.families.folding import folding_of
+from purerec.models.families.foldin import folding_of
 from purerec.models.families.game import DiscriminatorGame, HeldOutGame
 from purerec.models.families.held_out import Form, hold_out
 from purerec.models.families.scorers import SCORER_PARTS, dot_product, module_scores, narrowed, scores

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from purerec.data.interactions import Csr
 from purerec.engines.pure.spec import GameSettings
-from purerec.models.families.folding import folding_of
+from purerec.models.families.foldin import folding_of
 from purerec.ranking.scorers import Factors
 
 HISTORY = np.array([1, 4, 7, 30, 31], dtype=np.int32)
