@@ -141,10 +141,10 @@ def read_together(source: str, positive_rating: float | None) -> tuple[Interacti
     """A data set in parts, of which each worker has read its own; None if it cannot be shared."""
     from purerec.data.large.dataset import Dataset
     from purerec.data.large.places import Place
-    from purerec.engines.distributed.group import current
+    from purerec.engines.distributed.group import current_group
     from purerec.engines.distributed.reading import lead_reading
 
-    group = current()
+    group = current_group()
     if group is None or (data := Dataset.open(Place(source))) is None:
         return None
     if data.n_parts < group.size:
@@ -159,9 +159,9 @@ def read_together(source: str, positive_rating: float | None) -> tuple[Interacti
 
 def with_rows(facts: FittedOn) -> FittedOn:
     """What a model was fitted on: the rows that all workers have read, of which the first only has the positives."""
-    from purerec.engines.distributed.group import current
+    from purerec.engines.distributed.group import current_group
 
-    group = current()
+    group = current_group()
     assert group is not None
     assert group.read is not None
     return facts.model_copy(update={"interactions": group.read.rows, "positive_rating": group.read.positive_rating})

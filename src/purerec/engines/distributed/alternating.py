@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from purerec.engines.distributed.group import Arrays, Group, current
+from purerec.engines.distributed.group import Arrays, Group, current_group
 from purerec.engines.ials import AlternationSide
 from purerec.types import F32, F64
 
@@ -38,7 +38,7 @@ class LocalSolver:
 
 def solver(sides: dict[str, AlternationSide]) -> Solver:
     """A solver shared with the current group of processes, or for this process alone."""
-    group = current()
+    group = current_group()
     return LocalSolver(sides) if group is None else lead(group, sides)
 
 

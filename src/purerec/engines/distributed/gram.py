@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from purerec.engines.closed_form.dense import products
-from purerec.engines.distributed.group import Group, current
+from purerec.engines.distributed.group import Group, current_group
 from purerec.types import F32
 
 
 def multiplier() -> Callable[[Any], F32]:
     """A function for x'x, shared with the current group of processes or for this process alone."""
-    group = current()
+    group = current_group()
     return products if group is None else partial(lead_products, group)
 
 

@@ -192,7 +192,7 @@ def _check_versions(group: Group) -> None:
 _current: Group | None = None
 
 
-def current() -> Group | None:
+def current_group() -> Group | None:
     """The group that shares fits, if there is one."""
     return _current
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from purerec.engines.distributed.group import current
+from purerec.engines.distributed.group import current_group
 from purerec.engines.pure.spec import Engine, EngineName, GameSettings, Params, ScorerName
 from purerec.engines.source import DataSource
 from purerec.errors import ConfigError
@@ -62,7 +62,7 @@ def new_engine(
     `params`, named as in `Engine.parameters`, replace some or all of the random initial values. Where several
     processes share their fits (`distributed.group.sharing_with`), they share the engine.
     """
-    name, group = chosen_engine(choice, settings.scorer, scorer_module), current()
+    name, group = chosen_engine(choice, settings.scorer, scorer_module), current_group()
     if group is not None:
         if scorer_module is not None:
             raise ConfigError(

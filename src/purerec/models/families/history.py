@@ -19,7 +19,7 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.engines.closed_form import ItemWeights, Weighting, check_memory, fit_item_weights, mean_diagonal
 from purerec.engines.closed_form.dense import products
 from purerec.engines.distributed.gram import lead_products
-from purerec.engines.distributed.group import current
+from purerec.engines.distributed.group import current_group
 from purerec.errors import StoreError
 from purerec.models.contract.iterative import Fitting
 from purerec.models.contract.search_space import Floats, SearchSpace
@@ -131,7 +131,7 @@ class WithHistory(DiscriminatorModel):
         check_memory(positives, weight, n, neighbors=neighbors, memory_mb=math.inf, name=self.name)
 
     def _fit_history(self, positives: Csr, regularizations: Sequence[float], neighbors: int) -> list[ItemWeights]:
-        power, group = self.config.item_power, current()
+        power, group = self.config.item_power, current_group()
         size = mean_diagonal(positives, 0.0, power)
         return fit_item_weights(
             positives,
