@@ -1,10 +1,10 @@
-"""Approximate search in an exported index beside exact lists: how much is found, and how quickly.
+"""Approximate search in an exported index compared with exact lists: how much is found, and how quickly.
 
     python benchmarks/approximate.py [--json FILE] [--sizes ml-1m,yelp,200k] [--repeats 5]
 
-ml-1m and yelp: iALS with its default settings on the data. 200k: vectors of no model, 200,000 items of 64 numbers in
-200 overlapping groups with a bias of popular items. Queries are 2,000 users, ten items each, nothing excluded; both
-ways use all cores, and take turns. `one` is a single user at a time, as a service asks.
+ml-1m and yelp: iALS with its default settings on the data. 200k: synthetic vectors, 200,000 items of 64 numbers in
+200 overlapping groups with a bias for popular items. Queries are 2,000 users, ten items each, nothing excluded; the
+two methods use all cores and alternate. `one` is a single user at a time, as in a service.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def measure(users: F32, items: F32, repeats: int) -> dict[str, Any]:
     some = np.ascontiguousarray(users[:: max(1, len(users) // QUERIES)][:QUERIES])
     dots, everyone = Dots(some, items), np.arange(len(some))
     turns: dict[str, list[float]] = {"exact": [], "index": [], "exact_one": [], "index_one": []}
-    top_k(dots, everyone[:64], K)  # compiles
+    top_k(dots, everyone[:64], K)  # compile
     for _ in range(repeats):
         turns["exact"].append(seconds(lambda: top_k(dots, everyone, K)))
         turns["index"].append(seconds(lambda: search_graph(graph, some, K)))

@@ -1,9 +1,9 @@
-"""How fast the cpu engine trains, beside an earlier commit: million samples a second on one thread, in turns.
+"""How fast the cpu engine trains compared with an earlier commit: million samples per second on one thread.
 
     python benchmarks/before.py [COMMIT] [--sizes 1,2,3] [--turns 3] [--json FILE]
 
-Each side is measured in processes of its own, with the source and the benchmarks/training.py of its commit. The best
-of all turns counts: noise only ever slows down. COMMIT is by default the last one before the stratified risk.
+The two alternate, each in its own processes, with the source and the benchmarks/training.py of its commit. The best
+of all turns counts, since noise only slows down. COMMIT is by default the last one before the stratified risk.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How fast BPR trains, next to implicit's, both on one thread and in one run.
+"""How fast BPR trains compared with implicit's, both on one thread and in one run.
 
     python benchmarks/bpr.py [--json FILE]
 
-Millions of triples (a user, a positive, a negative) a second, the fastest of several epochs: noise on a shared
-machine only ever slows down. The two take turns, so that a quiet moment does not favour one side. implicit is
-given its default, which checks that negatives are unobserved, as ours are.
+Millions of triples (a user, a positive, a negative) per second, the fastest of several epochs: noise on a shared
+machine only slows down. The two alternate, so that a quiet moment does not favour one side. implicit runs with its
+default, which checks that negatives are unobserved, as ours are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TURNS = 3
 
 
 def ours(engine: PairwiseEngine, *, epochs: int) -> float:
-    """Triples a second of the fastest epoch, in millions."""
+    """Triples per second of the fastest epoch, in millions."""
     engine.epoch(0, 0.01)
     best = 0.0
     for number in range(epochs):

@@ -1,10 +1,10 @@
-"""From which size on it pays to share a fit: the same command by one process, and by two workers on this machine.
+"""The size from which sharing a fit pays off: the same command with one process and with two workers.
 
     python benchmarks/breakeven.py [--json FILE] [--sizes 10000,100000,1000000] [--epochs 30]
 
-Whole commands, from the start to the saved model (PU-GMF on made logs, read from data sets in parts): what starting
-workers takes is in it. The best of `--times` runs each, in turns. Rows are written as they come; a size that is there
-is not measured again. Where others use the cores, two workers lose more than one process: `load_1min` tells.
+Whole commands on this machine, from the start, workers included, to the saved model (PU-GMF on synthetic logs, read
+from data sets in parts). The best of `--times` alternating runs each. Rows are written as they come; sizes already
+there are skipped. If others use the cores, two workers lose more than one process: see `load_1min`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import purerec as pr
 from purerec.experiments.provenance import provenance, read_results, write_results
 
 PER_USER, PER_ITEM = 50, 100
-"""Positives"""
+"""Positives per user and per item"""
 
 
 def made(positives: int, folder: Path) -> Path:

@@ -1,9 +1,9 @@
-"""How the cost of either part of PURE grows with the catalogue: one epoch of the embeddings, and the closed form.
+"""How the cost of each part of PURE grows with the catalogue: one epoch of the embeddings, and the closed form.
 
     python benchmarks/encoders.py [--items 2000,4000,8000,16000,32000] [--quick] [--json FILE]
 
-Half a million interactions of 20,000 people, whatever the number of items. Processor time, so that others on the
-machine count little: the least of three for the embeddings (d = 32, 16 draws for a positive), one solution for the
+Half a million interactions of 20,000 people, whatever the number of items. CPU time, so that other work on the
+machine matters little: the best of three for the embeddings (d = 32, 16 draws per positive), one solution for the
 weights between items, exact and with 200 neighbours each.
 """
 
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the results here")
     given = parser.parse_args()
     scale = 0.1 if given.quick else 1.0
-    measure(400, 0.01)  # compiles
+    measure(400, 0.01)  # compile
     rows = []
     for items in given.items.split(","):
         rows.append(measure(int(int(items) * scale), scale))

@@ -1,14 +1,14 @@
-"""Exact evaluation of a factor model, beside a bare matrix product and beside ranx.
+"""Exact evaluation of a factor model, compared with a bare matrix product and with ranx.
 
     python benchmarks/evaluating.py [--json FILE] [--repeats 9] [--sizes ml-1m,yelp] [--no-ranx]
 
-Ours: from factors to all eight metrics of every user, seen items excluded. The product (numpy, OpenBLAS) makes the
-same scores in blocks in a preallocated buffer and does nothing with them: a bound, not a rival. ranx is timed on
-1,000 users, twice: `ranx_all` goes the same way as ours (scores, top-1,000 lists by argpartition, its Run, its
-metrics), `ranx_metrics` has the Run handed to it. Lists of ten items stand beside numpy's argpartition with a sort
-of the ten, on scores that are already there.
+Ours: from factors to all eight metrics of every user, seen items excluded. The product (numpy, OpenBLAS) only
+computes the same scores in blocks in a preallocated buffer: a bound, not a rival. ranx is timed on 1,000 users,
+twice: `ranx_all` does the same as ours (scores, top-1,000 lists by argpartition, its Run, its metrics),
+`ranx_metrics` is given the Run. Lists of ten items are compared with numpy's argpartition and a sort of the ten, on
+precomputed scores.
 
-All run in turns; a ratio is the median over the turns. Goals: at most 8 times the product at ML-1M size and 3 times
+All alternate; a ratio is the median over the rounds. Goals: at most 8 times the product at ML-1M size and 3 times
 at Yelp size, at least 10 times faster than ranx.
 """
 

@@ -1,4 +1,4 @@
-"""Whether graph filters deserve a place among the models: GF-CF beside ItemKNN and EASE, on validation splits.
+"""Do graph filters deserve a place among the models? GF-CF compared with ItemKNN and EASE on validation splits.
 
     python benchmarks/graph_filters.py [--json FILE] [--data ml-100k,ml-1m,yelp,gowalla,gowalla-last]
 
@@ -7,9 +7,9 @@ Shen et al. (2021), How Powerful is Graph Convolution for Recommendation?, in a 
     scores = x R'R + weight x D^-p V V' D^p,   R = N^-1/2 X D^-p,   V the first `rank` singular vectors of R
     scores - sharpening scores R'R             as in Choi et al. (2023), Blurring-Sharpening Process Models
 
-N and D have the positives of each person and item; GF-CF has a p of 1/2, a weight of .3 and a rank of 256. Samples
-are drawn from the train parts; a fifth is held out at random, for gowalla-last the end of each list, which is the
-latest. ItemKNN and EASE have their defaults.
+N and D hold the numbers of positives of each person and item; GF-CF has a p of 1/2, a weight of .3 and a rank of 256.
+Samples are drawn from the train parts; a fifth is held out at random, for gowalla-last the end of each list, which is
+the latest. ItemKNN and EASE use their defaults.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ TRIED = (
     Settings(power=0.0, weight=0.0),
     Settings(sharpening=0.3),
 )
-"""The first is GF-CF's"""
+"""The first one is GF-CF"""
 
 
 class GraphFilter:
-    """A fixed operator between items, as `evaluate` takes it."""
+    """A fixed operator between items, in the form that `evaluate` accepts."""
 
     def __init__(self, train: pr.Interactions, settings: Settings) -> None:
         self.settings, self._x = settings, train.positives.to_scipy()

@@ -1,9 +1,9 @@
-"""How the cost of a fit grows: PU-GMF on worlds of 1, 3 and 10 times the interactions, users in proportion.
+"""How the cost of a fit grows: PU-GMF on worlds with 1, 3 and 10 times the interactions, and users in proportion.
 
     python benchmarks/growth.py [--sizes 0.5,1.5,5] [--quick] [--json FILE]
 
-Each size runs in a process of its own, since a peak of memory cannot be reset. d = 16, after a small fit
-that takes the compiling out of it. `fit_mb` is what the fit added to the peak.
+Each size runs in its own process, since peak memory cannot be reset. d = 16, after a small fit, so that compiling is
+not counted. `fit_mb` is what the fit added to the peak.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def measure(millions: float) -> dict[str, Any]:
         "users": users,
         "items": ITEMS,
         "interactions": len(positives),
-        # The best of six: the noise of a shared machine only slows down.
+        # The best of six: noise on a shared machine only slows down.
         "epoch_s": round(min(b - a for a, b in pairwise(ends)), 3),
         "fit_mb": round(peak_mb() - before),
         "peak_mb": round(peak_mb()),

@@ -1,7 +1,7 @@
-"""What `purerec serve` does under mixed good and hostile traffic: requests answered, requests failed, memory.
+"""How `purerec serve` copes with mixed good and hostile traffic: requests answered, requests failed, memory.
 
-The good traffic has the token: lists over connections that are kept, lists over a new connection each, /healthz. The
-hostile traffic, from a process of its own, has none: see `ATTACKS`. Memory is that of all processes of the service.
+The good traffic has the token: lists over persistent connections, lists over a new connection each, /healthz. The
+hostile traffic, from a separate process, has none: see `ATTACKS`. Memory is that of all processes of the service.
 
 python benchmarks/hostile.py [--json FILE] [--seconds 60] [--workers 1,2]
 """
@@ -40,14 +40,14 @@ HEAD = b"POST /v1/recommend HTTP/1.1\r\nhost: localhost\r\n"
 CHUNKED = b"POST /healthz HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
 GET = b"GET /v1/model HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
-# ---------------------------------------------------------------------- hostile, in a process of its own
+# ---------------------------------------------------------------------- hostile, in a separate process
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _random = random.Random(0)
 
 
 async def pour(streams: Streams, piece: bytes) -> None:
-    """Send the same again and again, until the other end has had enough."""
+    """Send the same piece again and again, until the other end closes the connection."""
     for _ in range(SENT_AT_MOST // len(piece)):
         if streams[1].transport.is_closing():
             return
@@ -129,11 +129,11 @@ ATTACKS: dict[Attack, tuple[int, float]] = {
     slow_sender: (SLOW, 0.1),
     idle: (IDLE, 0.5),
 }
-"""How many at a time, and seconds between one and the next."""
+"""How many run concurrently, and the seconds between one and the next."""
 
 
 async def attack(port: int, seconds: float) -> dict[str, int]:
-    """All of them at once; how often each was made."""
+    """Run all of them at once; return how often each was made."""
     until, made = time.monotonic() + seconds, Counter[str]()
 
     async def repeat(kind: Attack, pause: float) -> None:
@@ -175,7 +175,7 @@ class Good:
         )
 
     async def _kept(self, request: bytes, pause: float) -> None:
-        """Over one connection, from the first to the last."""
+        """Send all requests over one connection."""
         streams = None
         while time.monotonic() < self._until:
             with self._noted("kept"):
@@ -231,14 +231,14 @@ def running(folder: Path, workers: int) -> Iterator[tuple[int, subprocess.Popen[
 
 
 def memory_mb(pid: int) -> float:
-    """Of a process and its children."""
+    """Memory of a process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     pages = sum(int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in [pid, *map(int, children)])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 async def held(workers: int, seconds: float, folder: Path) -> dict[str, Any]:
-    """One run: what came of the good requests, what was done to them, and the memory."""
+    """One run: the results of the good requests, the attacks made, and the memory."""
     with running(folder, workers) as (port, process):
         memory: list[float] = []
 
@@ -247,7 +247,7 @@ async def held(workers: int, seconds: float, folder: Path) -> dict[str, Any]:
                 memory.append(memory_mb(process.pid))
                 await asyncio.sleep(0.2)
 
-        await Good(port, 1.0).run()  # warm
+        await Good(port, 1.0).run()  # warm up
         before = memory_mb(process.pid)
         watching = asyncio.create_task(watch())
         command = [sys.executable, __file__, "--attack", str(port), str(seconds)]

@@ -1,10 +1,10 @@
-"""Ingest: a CSV from the disk to a data set in parts, in bounded memory, beside polars and DuckDB on the same file.
+"""Ingest a CSV into a data set in parts, in bounded memory, compared with polars and DuckDB on the same file.
 
     python benchmarks/ingest.py [--json FILE] [--rows 10000000] [--folder /tmp]
 
-Polars' streaming engine and DuckDB (if it is installed) do the core of the work: distinct users and items, numbers in
-their place, and rows written by part of the user. They check less: no id is kept as it is written, no row is named.
-Each runs in a process of its own, whose time and peak memory are the figures.
+Polars' streaming engine and DuckDB (if installed) do the core of the work: find distinct users and items, number
+them, and write rows by part of the user. They check less: no id is kept as written, no row is named. Each
+runs in its own process, whose time and peak memory are reported.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ print(json.dumps({{"seconds": round(time.perf_counter() - start, 1),
 
 
 def make_file(path: Path, rows: int) -> None:
-    """50 rows a person, 50,000 things or more, popular ones more often."""
+    """50 rows per person, 50,000 items or more, popular ones more often."""
     rng = np.random.default_rng(0)
     at_once = 5_000_000
     with path.open("wb") as file:

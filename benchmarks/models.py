@@ -2,9 +2,9 @@
 
     python benchmarks/models.py [--data ml-1m] [--models all] [--json FILE]
 
-Default settings, the train part of each table's split; after a fit of a small log that takes the compiling out of
-it. `added_mb` is what the fit added to the process. Results are written as they come, and what the file has
-already is not run again. No metrics: those are in the tables.
+Default settings, on the train part of each table's split; after a fit of a small log, so that compiling is not
+counted. `added_mb` is what the fit added to the process. Results are written as they come; those already in the file
+are skipped. No metrics: those are in the tables.
 """
 
 from __future__ import annotations

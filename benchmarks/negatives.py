@@ -1,11 +1,11 @@
-"""What dynamic negatives cost and what they bring: uniform, DNS and DRNS beside each other.
+"""What dynamic negatives cost and what they gain: uniform, DNS and DRNS compared.
 
     python benchmarks/negatives.py [--quick] [--json FILE]
 
-ML-100k, the train part of u1, of which each seed holds out another validation part; the test part is not touched.
-Every model has its default settings (which were chosen with uniform negatives, but for BPR, whose default is DNS with
-ten candidates) and d = 5. Time is that of the processor, the least of all seeds, so that other work on the machine
-does not count; a sample is a pair of a user and an item, for BPR a triple.
+ML-100k, the train part of u1, of which each seed holds out another validation part; the test part is not used.
+Every model has its default settings (chosen with uniform negatives, except for BPR, whose default is DNS with ten
+candidates) and d = 5. Time is CPU time, the least of all seeds, so that other work on the machine does not count; a
+sample is a pair of a user and an item, for BPR a triple.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ METRIC = "P@5"
 
 def measure(model: str, negatives: str, candidates: int, parts: list[pr.Split], **changes: Any) -> dict[str, Any]:
     settings = {"dim": 5, "negatives": negatives, "candidates": candidates} | changes
-    pr.make_model(model, **settings | {"epochs": 1}).fit(parts[0].train)  # compiles
+    pr.make_model(model, **settings | {"epochs": 1}).fit(parts[0].train)  # compile
     found, seconds, n_samples = [], [], 0.0
     for seed, part in enumerate(parts):
         fresh: Any = pr.make_model(model, **settings)
@@ -51,7 +51,7 @@ def measure(model: str, negatives: str, candidates: int, parts: list[pr.Split], 
 
 
 def samples_per_positive(model: Any, n_items: int) -> float:
-    """A triple of BPR counts once; of the others, a positive and its unlabeled pairs."""
+    """A triple of BPR counts once; for the others, a positive and its unlabeled pairs count."""
     match model.name:
         case "bpr":
             return 1.0

@@ -2,7 +2,7 @@
 
     python benchmarks/paper_run.py [--json FILE] [--rounds 100]
 
-The goal is under five minutes on two cores. Where the time goes is read off the records of the run.
+The goal is under five minutes on two cores. Where the time goes is taken from the records of the run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     given = parser.parse_args()
     split = pr.split(pr.load("ml-1m"))
-    pr.PURE.paper("ml-1m", epochs=2, pretrain_epochs=1).fit(split.train)  # compiles
+    pr.PURE.paper("ml-1m", epochs=2, pretrain_epochs=1).fit(split.train)  # compile
     model = pr.PURE.paper("ml-1m", epochs=2 * given.rounds, pretrain_epochs=given.rounds)
     start, cpu = time.perf_counter(), time.process_time()
     model.fit(split.train, valid=split.valid)

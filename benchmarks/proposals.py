@@ -1,13 +1,13 @@
-"""How much noise a draw of an unlabeled pair brings, by what it is drawn from.
+"""How much noise a draw of an unlabeled pair adds, depending on its distribution.
 
     python benchmarks/proposals.py [--json FILE] [--data ml-1m,yelp,gowalla]
 
 The unlabeled part of the risk is a mean over all unobserved items of a person. With items drawn from q and weighted
-by p / q, p uniform, its expectation stays the same, and the variance of its gradient by the person's embedding is
+by p / q, p uniform, its expectation stays the same, and the variance of its gradient in the person's embedding is
 
     sum_i p_i^2 / q_i |D(u, i) e_i|^2  -  |sum_i p_i D(u, i) e_i|^2
 
-exactly: all items are summed here, nothing is drawn. D is that of PU-GMF after a few and after many epochs, and the
+exactly: this sums over all items and draws nothing. D is that of PU-GMF after a few and after many epochs, and the
 people are those of random positives. `best` is the q with the least variance, which needs all scores.
 """
 
@@ -28,7 +28,7 @@ from purerec.types import F64
 EPOCHS = (3, 30)
 PEOPLE = 500
 SHARES = (0.0, 0.25, 0.5, 0.75)
-"""Of draws by popularity; the others are uniform"""
+"""Shares of draws by popularity; the others are uniform"""
 
 
 def variances(model: pr.PUGMF, train: pr.Interactions) -> dict[str, float]:

@@ -1,8 +1,8 @@
-"""The rating predictors beside Surprise on the same ratings: root mean square error and seconds.
+"""The rating predictors compared with Surprise on the same ratings: root mean square error and seconds.
 
     python benchmarks/ratings.py [--seeds 5] [--json FILE]
 
-ML-100k, train and test part of u1, ratings from 1 to 5; Surprise's default settings on both sides, but one start of
+ML-100k, train and test part of u1, ratings from 1 to 5; Surprise's default settings on both sides, and one start of
 co-clustering, not five. A run is a fit and all predictions; seconds are the best of the seeds, errors their mean.
 """
 
@@ -28,7 +28,7 @@ PEERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "pmf": ("SVD", {"biased": False}, {"dim": 100, "penalty": "per_pair", "regularization": 0.02}),
     "nmf": ("NMF", {}, {"dim": 15}),
 }
-"""Its name there, and the settings there and here."""
+"""The name in Surprise, and the settings there and here."""
 
 
 def measure(predict: Callable[[int], np.ndarray], truth: np.ndarray, seeds: int) -> dict[str, float]:

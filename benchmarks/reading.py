@@ -1,9 +1,9 @@
-"""Reading: ML-1M's ratings.dat beside polars on a tab-separated copy; a CSV of ten million rows from file to score.
+"""Reading ML-1M's ratings.dat, compared with polars on a tab-separated copy; ten million CSV rows, file to score.
 
     python benchmarks/reading.py [--json FILE] [--rows 10000000]
 
-Ratios are what counts: the machine is noisy. Each stage of the large file runs in one process of its own, whose
-peak memory is the figure.
+Ratios are what counts: the machine is noisy. Each stage of the large file runs in its own process, whose peak memory
+is reported.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ print(json.dumps({k: round(v, 3) for k, v in stages.items()}))
 def large(folder: Path, rows: int) -> dict[str, object]:
     rng = np.random.default_rng(0)
     path = folder / "large.csv"
-    # 200,000 people, 50,000 things, popular ones more often.
+    # 200,000 people, 50,000 items, popular ones more often.
     pl.DataFrame(
         {
             "user_id": rng.integers(0, max(1, rows // 50), rows),

@@ -1,14 +1,14 @@
-"""Lists of ten items from factors, beside the bare matrix product and beside implicit; and one new person.
+"""Lists of ten items from factors, compared with the bare matrix product and with implicit; and one new person.
 
     python benchmarks/recommending.py [--json FILE] [--repeats 5] [--sizes ml-1m,yelp] [--large-users 4000]
 
 Ours: `top_for_users` of a fitted model, seen items excluded. implicit: one batch call of its `recommend` with
-`filter_already_liked_items` on the same factors. The product (numpy, OpenBLAS) makes the same scores in blocks and
-does nothing with them. Both have the better of one BLAS thread and as many as there are CPUs, found beforehand;
-implicit and we have our own threads besides. At the largest size a sample of the users is asked for, the same for all
-three. All run in turns; a ratio is the median over the turns. Goal: at least as fast as implicit.
+`filter_already_liked_items` on the same factors. The product (numpy, OpenBLAS) only computes the same scores in
+blocks. Both use one BLAS thread or as many as there are CPUs, whichever is faster in a trial; implicit and we also
+have our own threads. At the largest size only a sample of the users is requested, the same for all three. All
+alternate; a ratio is the median over the rounds. Goal: at least as fast as implicit.
 
-Folding in: a history of 50 items at Yelp size, d = 16; the vector alone, and the whole call up to the list of ten,
+Folding in: a history of 50 items at Yelp size, d = 16; the vector alone, and the whole call up to the list of ten;
 median of 200.
 """
 
@@ -81,7 +81,7 @@ def implicit_lists(users: F32, items: F32, seen: Csr, user_idx: npt.NDArray[np.i
     from scipy.sparse import csr_matrix
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it asks for one BLAS thread, which `with_best_blas` tries
+        warnings.simplefilter("ignore")  # it recommends one BLAS thread, which `with_best_blas` tries
         peer = AlternatingLeastSquares(factors=items.shape[1], num_threads=0)
     peer.user_factors, peer.item_factors = users, items
     ones = np.ones(len(seen), dtype=np.float32)
@@ -90,7 +90,7 @@ def implicit_lists(users: F32, items: F32, seen: Csr, user_idx: npt.NDArray[np.i
 
 
 def with_best_blas(run: Callable[[], object]) -> Callable[[], object]:
-    """The same, with one BLAS thread or several, whichever is quicker here."""
+    """The same call, with one BLAS thread or several, whichever is faster here."""
 
     def limited(threads: int | None) -> Callable[[], object]:
         def limited_run() -> object:

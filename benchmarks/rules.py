@@ -1,9 +1,9 @@
-"""Lists with rules, beside the plain list of the same person, in turns.
+"""Lists with rules compared with the plain list of the same person.
 
     python benchmarks/rules.py [--json FILE] [--people 100]
 
-One person at a time, ten items, as a service answers. A ratio is the median over people of the CPU time with a rule
-over that without, measured one after the other. The first call of each kind, which makes what is kept, is left out.
+One person at a time, ten items, as in a service. A ratio is the median over people of the CPU time with a rule over
+that without, measured one after the other. The first call of each kind, which fills the caches, is left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How fast unlabeled pairs are drawn, next to a bare numpy draw of as many integers (a bound, not a rival).
+"""How fast unlabeled pairs are drawn, compared with a bare numpy draw of as many integers (a bound, not a rival).
 
 python benchmarks/sampling.py [--json FILE]
 """
@@ -38,7 +38,7 @@ def random_positives(
 
 
 def best_rate(run: Callable[[], object], n: int, repeats: int = 7) -> float:
-    """Millions a second; the best of a few runs, since the noise of a shared machine only slows down."""
+    """Millions per second; the best of a few runs, since noise on a shared machine only slows down."""
     run()
     best = np.inf
     for _ in range(repeats):
@@ -63,7 +63,7 @@ def main() -> None:
             sampler = UnlabeledSampler(indptr, indices, n_items, memory_mb=memory_mb, full_users="skip")
             name = "bitmap" if sampler.has_bitmap else "bloom"
             if memory_mb == 0.0 and rows[-1]["users"] == n_users and rows[-1]["filter"] == name:
-                continue  # the sampler chose Bloom filters by itself
+                continue  # the sampler already chose Bloom filters
             runs: dict[str, Callable[[], object]] = {
                 "per_user": lambda s=sampler, u=users: s.items_for(u, seed=1),
                 "global": lambda s=sampler: s.pairs(n, seed=1),

@@ -1,16 +1,16 @@
-"""Several processes that share a fit: throughput, bytes, and where the time goes; a cost model and its check.
+"""Several processes that share a fit: throughput, bytes, and where the time goes; a cost model and its validation.
 
     python benchmarks/scaling.py [--json FILE] [--epochs 4]
 
-For 1, 2 and 4 workers on this machine (PU-GMF's game on made data): the best epoch of several, as the first worker
-sees it, split into computing (processor time), exchanging blocks (the same exchanges without any work between them),
-and waiting (the rest: for other workers, and for a core, where others use them). The bytes that it sends are counted,
-beside what docs/scaling.md predicts.
+For 1, 2 and 4 workers on this machine (PU-GMF's game on synthetic data): the best epoch of several, as seen by the
+first worker, split into computing (CPU time), exchanging blocks (the same exchanges without any work between them),
+and waiting (the rest: for other workers, and for a core if others use them). The bytes sent are counted and compared
+with what docs/scaling.md predicts.
 
-The cost model has four numbers: processor seconds per sample, what a sample takes more for each MB of rows that a
+The cost model has four numbers: CPU seconds per sample, additional seconds per sample for each MB of rows that a
 worker goes through (they do not stay in the cache), seconds per byte and per exchange. They are fitted to two sizes,
-and checked on two larger ones. What it predicts is an epoch of workers that each have a core: computing and
-exchanging, without waiting.
+and checked on two larger ones. It predicts an epoch of workers that each have a core: computing and exchanging,
+without waiting.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ CHECKED = (
 )
 DIM = 32
 BYTES_PER_ROW = 4 * (3 * DIM + 4)
-"""Three numbers for each of the embedding's (with Adam's moments), and four for the bias"""
+"""Three numbers per dimension of the embedding (with Adam's moments), and four for the bias"""
 
 
 def work(size: dict[str, int], epochs: int) -> None:
-    """One worker; the first one prints what it found."""
+    """Run one worker; the first one prints the results."""
     from purerec.data.interactions import Csr
     from purerec.engines.distributed.engine import DistributedEngine
     from purerec.engines.distributed.group import connect
@@ -69,8 +69,8 @@ def work(size: dict[str, int], epochs: int) -> None:
         sent[0] += sum(array.nbytes for _, _, array in out)
         exchange_arrays(out, into)
 
-    group.exchange = counting  # type: ignore[method-assign]  # to count what is sent, of this one group
-    engine.train_discriminator(learning_rate=0.01)  # compiles
+    group.exchange = counting  # type: ignore[method-assign]  # to count what this one group sends
+    engine.train_discriminator(learning_rate=0.01)  # compile
     rounds = []
     for _ in range(epochs):
         sent[0], cpu, start = 0, time.process_time(), time.perf_counter()
@@ -114,12 +114,12 @@ def measure(size: dict[str, int], n: int, epochs: int) -> dict[str, Any]:
 
 
 def working_mb(row: dict[str, Any]) -> float:
-    """What a worker has in turns: its users and one block of items."""
+    """What a worker holds at a time: its users and one block of items."""
     return (row["users"] + row["items"]) / row["workers"] * BYTES_PER_ROW / 2**20
 
 
 def fit_costs(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """None of them negative."""
+    """Fit the cost model; no cost is negative."""
     per_sample = [row["compute_s"] * row["workers"] / row["samples"] for row in rows]
     at_rest, per_mb = _fitted([[1.0, working_mb(row)] for row in rows], per_sample)
     shared = [row for row in rows if row["workers"] > 1]

@@ -1,8 +1,8 @@
-"""What `purerec serve` can take: known people and new ones mixed, while the model is swapped every second.
+"""The throughput of `purerec serve`: known people and new ones mixed, while the model is swapped every second.
 
-Beside it, in the same run and with the same client, a bare FastAPI endpoint that reads a body as long as ours and
-sends an answer as long as ours: what the framework leaves to be had. The client is a process of its own with
-keep-alive connections; each sends its next request when the last is answered.
+Compared, in the same run and with the same client, with a bare FastAPI endpoint that reads a body as long as ours and
+sends an answer as long as ours: the limit of the framework. The client is a separate process with keep-alive
+connections; each sends its next request when the last is answered.
 
 python benchmarks/serving.py [--json FILE] [--seconds 6] [--rounds 3]
 """
@@ -48,11 +48,11 @@ uvicorn.Server(config).run([listener])
 """
 
 
-# ---------------------------------------------------------------------- the client, in a process of its own
+# ---------------------------------------------------------------------- the client, in a separate process
 
 
 class Connection(asyncio.Protocol):
-    """Sends a request, notes how long the answer took, sends the next."""
+    """Sends a request, records how long the answer took, sends the next."""
 
     def __init__(self, requests: list[bytes], start: int, until: float) -> None:
         self.requests, self.next, self.until = requests, start, until
@@ -148,7 +148,7 @@ def running(command: list[str]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 @contextmanager
 def swapping(process: subprocess.Popen[str], folder: Path, models: list[Any]) -> Iterator[list[int]]:
-    """The model is replaced every second, as an update at night would."""
+    """Replace the model every second, as a nightly update would."""
     stop, swaps = threading.Event(), [0]
 
     def go() -> None:
@@ -179,7 +179,7 @@ def bodies(model: Any, n: int = 2000) -> list[str]:
 
 
 def measured(workers: int, seconds: float, rounds: int, connections: int, models: list[Any], place: Path) -> Any:
-    """Ours and the bare endpoint by turns; of each, the round with the most requests."""
+    """Ours and the bare endpoint alternately; for each, the round with the most requests."""
     folder, file = place / "model", place / "bodies.json"
     models[0].save(folder)
     file.write_text(json.dumps(bodies(models[0])))
@@ -212,7 +212,7 @@ def _rounded(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def started(folder: Path) -> float:
-    """Seconds from the command to the first list, kernels compiled before; the best of three."""
+    """Seconds from the command to the first list, with kernels already compiled; the best of three."""
     import urllib.request
 
     best = np.inf

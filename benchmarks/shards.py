@@ -1,12 +1,12 @@
-"""What is lost by sharing a fit: metrics of a plain fit, and of fits by 1, 2 and 4 workers.
+"""What sharing a fit costs in quality: metrics of a plain fit, and of fits by 1, 2 and 4 workers.
 
     python benchmarks/shards.py [--json FILE] [--data ml-1m,yelp,gowalla] [--models pugmf,pure] [--seeds 5]
 
-One process takes the steps of as many workers as there are shards, to the same bits (tests/cli/test_workers.py), so
-that nothing has to be started. Each data set is split as it is published: ten rows of each user of ML-1M and five of
+One process takes the steps of as many workers as there are shards, bit for bit (tests/cli/test_workers.py), so that
+no workers have to be started. Each data set is split as published: ten rows of each user of ML-1M and five of
 Yelp are held out, Gowalla has its given parts. All items are ranked. The split is the same for all seeds.
 
-Rows are written to the file as they come, each with the commit it is of; those that are there are not measured again.
+Rows are written to the file as they come, each with its commit; those already there are not measured again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Unlabeled pairs a second: draws that a batch shares, next to draws for each positive and to bare products.
+"""Unlabeled pairs per second: draws that a batch shares, compared with draws for each positive and bare products.
 
 python benchmarks/shared.py [--json FILE]
 
-The bound is three products of matrices of the same sizes by BLAS on one thread, without draws, sigmoids or Adam.
+The bound is three matrix products of the same sizes by BLAS on one thread, without draws, sigmoids or Adam.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH, SHARED, EACH = 256, 256, 16
 
 
 def rate(source: MemorySource, dim: int, how: Unlabeled, each: int, threads: Literal[1, 2]) -> float:
-    """Millions of unlabeled pairs a second, in a whole epoch."""
+    """Millions of unlabeled pairs per second, in a whole epoch."""
     n = len(source.positives())
     settings = GameSettings(
         dim=dim, scorer="fm", prior=0.001, observed=0.0009, regularization=0.1, batch_size=BATCH, unlabeled=how,

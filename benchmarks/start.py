@@ -1,8 +1,8 @@
-"""What a new process needs to fit a small PU-GMF when the kernels are in the cache, beside its imports alone.
+"""The time a new process needs to fit a small PU-GMF with cached kernels, compared with its imports alone.
 
     python benchmarks/start.py [--json FILE]
 
-Seconds by the clock, the median of several processes; a first one, which may have to compile, is not counted.
+Wall-clock seconds, the median of several processes; a first one, which may have to compile, is not counted.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How fast the cpu engine trains, next to what else one could use, all on one thread and in one run.
+"""How fast the cpu engine trains compared with the alternatives, all on one thread and in one run.
 
     python benchmarks/training.py [--sizes 1,2,3] [--quick] [--json FILE]
 
 A sample is one pair of a user and an item: PU-GMF with one unlabeled pair per positive, drawn inside the
 kernel. implicit's BPR is counted in triples (a user, a positive, a negative). The torch loop is what RecBole and
-most research code do: embeddings, autograd, Adam, one Python step a batch. Two threads of ours are measured in
-turn with one, and compare with it only. Absolute figures depend on the machine, ratios much less so.
+most research code do: embeddings, autograd, Adam, one Python step per batch. Two of our threads are measured
+alternately with one, and compared only with it. Absolute figures depend on the machine, ratios much less so.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ SIZES = (  # users, items, positives, dim, batch
     (1_000_000, 200_000, 2_000_000, 64, 8_192),
 )
 BYTES_PER_DIM, FLOPS_PER_DIM = 48, 31
-"""What a sample has to move and to compute at least, per dimension (two rows with moments, read and written)."""
+"""The least that a sample has to move and compute, per dimension (two rows with moments, read and written)."""
 
 
 def rate(run: Callable[[], int], *, least_s: float = 1.0, least_runs: int = 3) -> float:
-    """Millions a second of the fastest run: noise on a shared machine only ever slows down."""
+    """Millions per second of the fastest run: noise on a shared machine only slows down."""
     run()
     best, runs, start = 0.0, 0, time.perf_counter()
     while runs < least_runs or time.perf_counter() - start < least_s:
@@ -63,18 +63,18 @@ def source_of(indptr: Any, indices: Any, n_items: int) -> MemorySource:
 
 
 def in_turn(one: Callable[[], int], two: Callable[[], int], *, turns: int) -> tuple[float, float]:
-    """Rates of one thread and of two, in turn, so that a quiet moment of the machine favours neither."""
+    """Rates of one thread and of two, measured alternately, so that a quiet moment of the machine favours neither."""
     rates = [(rate(one, least_s=0, least_runs=1), rate(two, least_s=0, least_runs=1)) for _ in range(turns)]
     return max(a for a, _ in rates), max(b for _, b in rates)
 
 
 def implicit_bpr(indptr: Any, indices: Any, n_items: int, dim: int) -> float:
-    """Triples a second of implicit's BPR, its fastest epoch of several."""
+    """Triples per second of implicit's BPR, the fastest of several epochs."""
     from implicit.cpu.bpr import BayesianPersonalizedRanking
 
     shape = (indptr.size - 1, n_items)
     ones = np.ones(indices.size, np.float32)
-    # It refuses arrays that it may not write to.
+    # It rejects read-only arrays.
     matrix = scipy.sparse.csr_matrix((ones, indices, indptr), shape=shape, copy=True)
     seconds: list[float] = []
     epochs = max(3, min(40, int(8e6 / indices.size)))
@@ -84,7 +84,7 @@ def implicit_bpr(indptr: Any, indices: Any, n_items: int, dim: int) -> float:
 
 
 def torch_loop(indptr: Any, indices: Any, n_items: int, dim: int, batch: int, *, sparse: bool) -> float:
-    """Samples a second of PU-GMF as an eager torch loop, with dense Adam or SparseAdam on the embeddings."""
+    """Samples per second of PU-GMF as an eager torch loop, with dense Adam or SparseAdam on the embeddings."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
     n_users = indptr.size - 1
@@ -115,7 +115,7 @@ def torch_loop(indptr: Any, indices: Any, n_items: int, dim: int, batch: int, *,
 
 
 def torch_engine(indptr: Any, indices: Any, n_items: int, dim: int, batch: int) -> float:
-    """Our readable engine, on steps that are given to it: its own sampling is not counted."""
+    """Our readable engine, on given steps: its own sampling is not counted."""
     from purerec.engines.pure.spec import Batch
     from purerec.engines.pure.torch.engine import TorchEngine
 
@@ -135,7 +135,7 @@ def torch_engine(indptr: Any, indices: Any, n_items: int, dim: int, batch: int) 
 
 
 def bound(n_users: int, n_items: int, dim: int) -> float:
-    """Samples a second (millions) that memory of the tables' size and a matrix product's speed would allow."""
+    """Samples per second (millions) that memory of the tables' size and a matrix product's speed would allow."""
     n_bytes = (n_users + n_items) * dim * 12
     source = np.ones(n_bytes // 4, np.float32)
     target = np.empty_like(source)
@@ -178,7 +178,7 @@ def measure(size: tuple[int, int, int, int, int]) -> dict[str, Any]:
 
 
 def with_generators(size: tuple[int, int, int, int, int]) -> dict[str, float]:
-    """Million samples a second (positives, unlabeled and fakes) with generators on."""
+    """Million samples per second (positives, unlabeled and fakes) with generators on."""
     n_users, n_items, n_positive, dim, batch = size
     data = random_positives(n_users, n_items, n_positive)
     games: dict[str, dict[str, Any]] = {

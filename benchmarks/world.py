@@ -1,9 +1,9 @@
-"""Time and peak memory to make a synthetic world of 1, 3 and 10 million observed interactions, one thread.
+"""Time and peak memory to make a synthetic world of 1, 3 and 10 million observed interactions, on one thread.
 
     python benchmarks/world.py [--sizes 1,3,10] [--quick] [--json FILE]
 
-Each size runs in a process of its own, since a peak cannot be reset; a small world is made first, so that
-compiling is not counted. `extra_mb` is the peak beyond what the process had by then, `log_mb` the log itself.
+Each size runs in its own process, since a peak cannot be reset; a small world is made first, so that compiling is not
+counted. `extra_mb` is the peak beyond what the process already used, `log_mb` the log itself.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def measure(millions: float) -> dict[str, Any]:
 
 
 def in_own_processes(script: str, doc: str | None, measure: Callable[[float], dict[str, Any]], sizes: str) -> None:
-    """The command line of a benchmark over sizes, each in a process of its own: a peak of memory cannot be reset."""
+    """The command line of a benchmark over sizes, each in its own process: peak memory cannot be reset."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default=sizes, help="millions of interactions")
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")

@@ -12,7 +12,7 @@ FOLDER = ROOT / "docs" / "figures"
 
 
 def drawn() -> dict[str, str]:
-    """The files, by name, as they should be."""
+    """The up-to-date content of each file, by name."""
     results = read(ROOT / "results")
     return {
         f"{spec.name}.svg": svg.file(charts, title=spec.title)
@@ -22,7 +22,7 @@ def drawn() -> dict[str, str]:
 
 
 def stale(*, write: bool) -> list[str]:
-    """The files that differ from what they should be; with `write` they are rewritten."""
+    """The files that are out of date; with `write` they are rewritten."""
     wanted, there = drawn(), {path.name: path.read_text() for path in FOLDER.glob("*.svg")}
     differ = [name for name in sorted(wanted.keys() | there.keys()) if wanted.get(name) != there.get(name)]
     if write:

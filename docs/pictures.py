@@ -1,6 +1,6 @@
-"""Take the picture of the page that the README shows, docs/pictures/page.webp: `python docs/pictures.py`.
+"""Take the screenshot of the page that the README shows, docs/pictures/page.webp: `python docs/pictures.py`.
 
-Needs Debian's chromium, and Playwright and Pillow, which the extras `test` and `peers` bring.
+Needs Debian's chromium, and Playwright and Pillow from the extras `test` and `peers`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _taken(url: str) -> bytes:
-    """What a person sees who likes three films."""
+    """The page of a person who likes three films."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1180, "height": 760}, device_scale_factor=1)

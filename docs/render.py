@@ -1,8 +1,7 @@
-"""Write the tables and figures in README.md and docs/ from results/*.json: `make docs`. Numbers are never typed.
+"""Write the tables and figures in README.md and docs/ from results/*.json: `make docs`. Numbers are never typed in.
 
-A table stands between <!-- begin NAME --> and <!-- end NAME -->; NAME is a function of the modules
-beside this one. With --check nothing is written, and the exit code says whether everything is up to
-date.
+A table goes between <!-- begin NAME --> and <!-- end NAME -->; NAME is a function of the modules next to this one.
+With --check nothing is written, and the exit code says whether everything is up to date.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tables are made with: results files, Markdown, and the list of tables by name."""
+"""Helpers for tables: results files, Markdown, and the list of tables by name."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from purerec.experiments.reproduce import panels_in
 
 ROOT = Path(__file__).parents[1]
 _USED: dict[str, Any] = {}
-"""Provenance of the results files that the table being made has looked at"""
+"""Provenance of the results files that the current table has read"""
 
 
 def result(name: str) -> Any:
-    """What is in a results file; of a benchmark, what was measured."""
+    """The content of a results file; for a benchmark, only the measurements."""
     found = json.loads((ROOT / "results" / f"{name}.json").read_text())
     _USED[name] = found.get("provenance") if isinstance(found, dict) else None
     return found["results"] if isinstance(found, dict) and found.keys() == {"provenance", "results"} else found
 
 
 def panel(name: str, protocol: str) -> Any:
-    """The panel of a table that was evaluated in this way; None if it has none."""
+    """The panel of a table with this protocol; None if it has none."""
     for found in panels_in(result(name)):
         if next(iter(found["models"].values()))[0]["protocol"] == protocol:
             return found
@@ -31,7 +31,7 @@ def panel(name: str, protocol: str) -> Any:
 
 
 def rendered(name: str) -> str:
-    """A table, and from which commit and machine it is; a step of the tutorial says so at its end."""
+    """A table with its commit and machine; the tutorial gives them at its end."""
     _USED.clear()
     text = TABLES[name]()
     used = {} if text.startswith("```") else _USED
@@ -50,7 +50,7 @@ def short(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits that count, without an exponent: 0.0312, 4.56, 150, 12,300."""
+    """Three significant digits, without an exponent: 0.0312, 4.56, 150, 12,300."""
     if not value:
         return "0"
     digits = max(0, 2 - _magnitude(value))
@@ -59,12 +59,12 @@ def number(value: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """How many times as much: 1.5x, 24x, 150x."""
+    """A ratio as a factor: 1.5x, 24x, 150x."""
     return f"{ratio:,.0f}x" if ratio >= 9.95 else f"{ratio:.1f}x" if ratio >= 0.95 else f"{ratio:.2f}x"
 
 
 def megabytes(value: float) -> str:
-    """Whole megabytes; a run that gave memory back has added none."""
+    """Whole megabytes; 0 for a run that released memory."""
     return f"{max(0.0, value):,.0f}"
 
 

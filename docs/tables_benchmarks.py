@@ -84,7 +84,7 @@ def negatives() -> str:
             )
         best = max(ways, key=lambda r: r["mean"])
         paired = [a - b for a, b in zip(best[metric], plain[metric], strict=True)]
-        # Three standard errors and not two: it is the best of several.
+        # Three standard errors, not two: it is the best of several.
         sure = len(paired) > 1 and mean(paired) > 3 * stdev(paired) / len(paired) ** 0.5
         if best is not plain and sure:
             gain = mean(paired) / plain["mean"]

@@ -1,4 +1,4 @@
-"""Tables of what models are worth, from `purerec reproduce` and `purerec tune`."""
+"""Tables of model quality, from `purerec reproduce` and `purerec tune`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from purerec.paper.printed import paper_row
 
 
 def compared(found: Any, *, beside_paper: bool) -> str:
-    """Means over seeds of a comparison, the paper's row under each of ours, and what stands behind the names."""
+    """Means over seeds of a comparison, the paper's row below each of ours, and notes on the names."""
     metrics = list(next(iter(found["models"].values()))[0]["metrics"])
     rows = []
     for model, runs in found["models"].items():
@@ -28,7 +28,7 @@ def compared(found: Any, *, beside_paper: bool) -> str:
 
 
 def notes_of(found: Any) -> str:
-    """What stands behind the names of rows; results of before notes have none."""
+    """Notes on the names of rows; older results have none."""
     lines = [f"- **{model}**: {note}" for model, note in found.get("notes", {}).items()]
     return "\n\n" + "\n".join(lines) if lines else ""
 
@@ -87,7 +87,7 @@ def table4() -> str:
 
 
 def in_three_ways(name: str) -> str:
-    """Sampled, with the one column that compares; exact and as published, if these were run."""
+    """Sampled, with the one comparable column; exact and as published, if these were run."""
     sampled = panel(name, "sampled")
     parts = [compared(sampled, beside_paper=False), mrr_beside_paper(sampled)]
     for protocol in ("exact", "as_published"):
@@ -97,7 +97,7 @@ def in_three_ways(name: str) -> str:
 
 
 def mrr_beside_paper(found: Any) -> str:
-    """The one column of the paper's that compares, and what the paired test of it says."""
+    """The paper's one comparable column, and its paired test."""
     tests = {t["model"]: t for t in found["tests"] if t["model"] != found["baseline"]}
     rows = []
     for model, runs in found["models"].items():
@@ -113,7 +113,7 @@ def mrr_beside_paper(found: Any) -> str:
 
 @table
 def table5() -> str:
-    """A part for each data set and evaluator; what stands behind the names is said once."""
+    """A part for each data set and evaluator; notes on the names once."""
     panels = result("table5")["panels"]
     parts = [part for found in panels for part in (f"**{found['data']}, {found['label']}**", _pretraining(found))]
     return "\n\n".join(parts) + notes_of(panels[0])
@@ -176,7 +176,7 @@ _EVERYWHERE = {
 
 @table
 def everywhere() -> str:
-    """What the quick models reach with their defaults on four data sets, each in the metric it is tested in."""
+    """Results of the quick models with their defaults on four data sets, each in the metric it is tested in."""
     found = {name: result(name) for name in _EVERYWHERE}
     models = list(found["defaults-ml-1m"]["models"])
     rows = []
@@ -203,8 +203,8 @@ def everywhere() -> str:
 
 @table
 def gowalla_beside_published() -> str:
-    """Ours beside what others have published for the same split."""
-    every = (ROOT / "results" / "gowalla-published.json").exists()  # all eighteen models, where somebody had the time
+    """Ours compared with what others have published for the same split."""
+    every = (ROOT / "results" / "gowalla-published.json").exists()  # all eighteen models, if somebody had the time
     ours = result("gowalla-published" if every else "defaults-gowalla")
     found = ours["models"] | result("gowalla-before")["models"]
     rows = [
@@ -217,7 +217,7 @@ def gowalla_beside_published() -> str:
 
 
 def in_brief(name: str) -> str:
-    """One line a model: four metrics, the paper's beside ours, time and memory."""
+    """One line per model: four metrics, the paper's next to ours, time and memory."""
     found = result(name)
     metrics = ["P@5", "NDCG@5", "MAP", "MRR"]
     best = {m: max(mean(r["metrics"][m] for r in runs) for runs in found["models"].values()) for m in metrics}
@@ -241,7 +241,7 @@ def in_brief(name: str) -> str:
 
 @table
 def in_time() -> str:
-    """Means and deviations over seeds, without a row of the paper's to stand beside."""
+    """Means and deviations over seeds; the paper has no such row."""
     found = result("in-time")
     metrics = ["P@5", "NDCG@10", "MAP", "MRR"]
     rows = []
@@ -275,7 +275,7 @@ _GROUPS = ("returning", "new")
 
 @table
 def updating_verdict() -> str:
-    """What share of the gain of a refit an update has, and of its time."""
+    """The share of a refit's gain that an update achieves, and of its time."""
     rows = result("updating")["rows"]
     lines = []
     for row in rows:

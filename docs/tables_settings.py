@@ -1,4 +1,4 @@
-"""Tables of what settings are worth: tried on validation parts, found by `purerec tune`, or estimated from data."""
+"""Tables of settings: tried on validation parts, found by `purerec tune`, or estimated from data."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def shared_draws() -> str:
 
 @table
 def draws_by_user() -> str:
-    """The metric of PU-GMF with draws for each positive, from all pairs alike, and shared ones, by log."""
+    """The metric of PU-GMF with draws for each positive, from all pairs, and shared ones, by log."""
     found = result("draws-by-user")
     forms = {"unlabeled per_user": "for each positive", "unlabeled global": "from all pairs", "defaults": "default"}
     rows = []
@@ -85,7 +85,7 @@ def draws_by_user() -> str:
 
 @table
 def chosen_width() -> str:
-    """The metric of PURE and GMF with the full width, and with the width that held-out pairs choose, by log."""
+    """The metric of PURE and GMF with the full width, and with the width chosen on held-out pairs, by log."""
     found = result("chosen-width")
     columns = [(model, form) for model in ("pure", "gmf") for form in ("dim x1", "defaults")]
     columns += [("ials", "defaults"), ("itemknn", "defaults")]
@@ -164,7 +164,7 @@ def softmax_gowalla() -> str:
 
 @table
 def prior_estimation() -> str:
-    """What each estimate of the class prior says, where the prior is known."""
+    """Each estimate of the class prior, where the prior is known."""
     rows = []
     for row in result("prior-estimation")["rows"]:
         found, spread = row["estimates"], row["spread"]
@@ -186,7 +186,7 @@ def on_validation(name: str) -> str:
 
 @table
 def tuned() -> str:
-    """What a search found for each model and data set, and what a check on fresh folds said to it."""
+    """What a search found for each model and data set, and the result of a check on fresh folds."""
     parts = []
     for path in sorted((ROOT / "experiments" / "tuned").glob("*.toml")):
         found = tomllib.loads(path.read_text())
@@ -197,7 +197,7 @@ def tuned() -> str:
             values, fresh = entry["validation"], entry.get("fresh")
             check = ["", "", ""]
             if fresh is not None:
-                p = f"{fresh['p']:.2g}" if fresh["p"] else "< 1e-5"  # written with five digits
+                p = f"{fresh['p']:.2g}" if fresh["p"] else "< 1e-5"  # stored with five digits
                 check = [short(fresh["defaults"]), short(fresh["best"]), p]
             rows.append(
                 [name, str(entry["trials"]), short(values["defaults"]), short(values["best"]), *check, entry["kept"]]

@@ -1,4 +1,4 @@
-"""The verdicts on the paper's claims, and the figures that there are."""
+"""The verdicts on the paper's claims, and all figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of docs/tutorial.md with what they said, from results/tutorial.json (see tutorial.py)."""
+"""The commands of docs/tutorial.md with their output, from results/tutorial.json (see tutorial.py)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def step(name: str) -> str:
 
 
 def _is_last(line: str) -> bool:
-    """A terminal shows what to do next after the answer; in a file, the other stream comes first."""
+    """A terminal shows the next step after the answer; in a file, the other stream comes first."""
     return line.startswith("next: ")
 
 
 def made() -> str:
-    """When and where all this was run."""
+    """When and where the tutorial was run."""
     waiting = result("tutorial")["waiting"]
     busy = f" Other work kept {waiting:.0f} processes waiting, so times are longer than on a machine of your own."
     return f"This is the output of one run of `docs/tutorial.py`.{busy if waiting >= 1 else ''}"

@@ -1,6 +1,6 @@
-"""Run the commands of docs/tutorial.md and store what they say in results/tutorial.json: `python docs/tutorial.py`.
+"""Run the commands of docs/tutorial.md and store their output in results/tutorial.json: `python docs/tutorial.py`.
 
-`docs/render.py` then writes them into the page. With all models fitted anew it takes some minutes on two cores.
+`docs/render.py` then writes it into the page. This fits all models and takes a few minutes on two cores.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ STEPS = {
     "curl_history": f'curl {SERVICE}/v1/recommend --json \'{{"history": [50, 181], "k": 2}}\'',
     "curl_similar": f"curl '{SERVICE}/v1/items/50/similar?k=2'",
 }
-"""What a new user types, in this order; the service runs while the rest is asked of it"""
+"""What a new user types, in this order; the service keeps running for the commands after it"""
 
 
 def run(folder: Path, as_here: Callable[[str], str] = lambda command: command) -> dict[str, str]:
-    """What each command says, on both streams, when all are run in a folder; `as_here` may change them."""
+    """The output of each command, both streams, when all are run in a folder; `as_here` may change them."""
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     environment |= {
         "COLUMNS": "100",
@@ -72,7 +72,7 @@ def run(folder: Path, as_here: Callable[[str], str] = lambda command: command) -
 
 
 def _first_line(log: Path, service: subprocess.Popen[bytes]) -> str:
-    """The address that a service tells when it is ready."""
+    """The address that a service prints when it is ready."""
     while service.poll() is None:
         told = [line for line in log.read_text().splitlines() if line.startswith("serving ")]
         if told:

@@ -1,10 +1,10 @@
-"""A model of one's own: items that were liked by the same people, the more people the better.
+"""A custom model: items that were liked by the same people, the more people the better.
 
     purerec compare ml-100k --models my_model:TogetherLiked,itemknn,pure
     purerec fit ml-100k --model my_model:TogetherLiked --set shrink=20 --out model
     purerec recommend model --import my_model:TogetherLiked --user 196
 
-run in the folder of this file. In Python, `pr.register(TogetherLiked)` makes it known by its name.
+Run these in the folder of this file. In Python, `pr.register(TogetherLiked)` makes it known by its name.
 """
 
 import numpy as np

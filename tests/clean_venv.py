@@ -1,7 +1,7 @@
-"""An environment with a wheel, what the wheel asks for and nothing else: made in a second, without a network.
+"""An environment with a wheel and its requirements, and nothing else: made in a second, without a network.
 
-The packages that its metadata names, and those that these name, are linked from the environment of the tests. What is
-imported but not asked for is not there, as at a user's.
+The packages that its metadata requires, directly or not, are linked from the environment of the tests. What is
+imported but not required is missing, as on a user's machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CleanVenv:
 
     @property
     def env(self) -> dict[str, str]:
-        """What a user's shell has after `activate`; nothing leads to the repository."""
+        """A user's environment after `activate`; nothing points to the repository."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV_"))}
         return kept | {"PATH": f"{self.bin}{os.pathsep}{kept['PATH']}", "PUREREC_CACHE": str(self.place / "cache")}
 
@@ -67,12 +67,12 @@ def installed(wheel: Path, place: Path, extras: frozenset[str] = frozenset()) ->
     asked = next(iter(distributions(path=[str(packages)])))
     for found in _needed(asked, extras):
         _link(found, packages)
-    give_pip(made.place)  # it is there at a user's, and fetches data
+    give_pip(made.place)  # users have it, and it fetches data
     return made
 
 
 def give_pip(place: Path) -> None:
-    """What `python -m venv` does by installing it, which takes seconds."""
+    """Link pip; `python -m venv` would install it, which takes seconds."""
     _link(distribution("pip"), next(place.glob("lib/python*/site-packages")))
     program = place / "bin" / "pip"
     program.write_text(f"#!{place}/bin/python\nfrom pip._internal.cli.main import main\nraise SystemExit(main())\n")

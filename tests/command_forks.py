@@ -1,8 +1,8 @@
-"""Commands as forks of one process that has imported the libraries already; see `conftest.purerec`.
+"""Commands as forks of one process that has already imported the libraries; see `conftest.purerec`.
 
-A command that does little spends its time on importing numpy, numba, scipy, polars and purerec itself. A fork has
-them from the start, and is in all else a process of its own: arguments, environment, folder, streams, exit code. That
-a new process finds what it needs, `test_package` and the tests of streams, signals and services see: they start one.
+A command that does little spends its time importing numpy, numba, scipy, polars and purerec itself. A fork has them
+from the start, and is otherwise a separate process: arguments, environment, folder, streams, exit code.
+`test_package` and the tests of streams, signals and services start new processes, which must find what they need.
 
     python command_forks.py SOCKET      the process that forks; it ends when the other end of its socket is closed
 """
@@ -31,7 +31,7 @@ LARGEST = 1 << 17
 
 
 class CommandForks:
-    """The end that asks."""
+    """The client's end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,11 +71,11 @@ def _read(descriptor: int) -> str:
         return stream.read()
 
 
-# ---------------------------------------------------------------------- the end that forks
+# ---------------------------------------------------------------------- the forking process
 
 
 def _import_libraries() -> None:
-    """All that a command may need, and what typer and pydantic import when they are first used."""
+    """Import all that a command may need, including what typer and pydantic import on first use."""
     for name in (
         "numba",
         "numpy",
@@ -86,7 +86,7 @@ def _import_libraries() -> None:
         "scipy.sparse",
         "optuna",
     ):
-        with contextlib.suppress(ImportError):  # then a command says what is missing
+        with contextlib.suppress(ImportError):  # a command then reports what is missing
             importlib.import_module(name)
     import pydantic
     import typer
@@ -104,10 +104,10 @@ def _import_libraries() -> None:
 
 
 def import_purerec() -> None:
-    """All but the service and what needs torch, which takes seconds: few commands need these."""
+    """Import all but the service and what needs torch, which takes seconds: few commands need these."""
     import purerec
 
-    sys.modules["torch"] = None  # type: ignore[assignment]  # for now, to import it is an error
+    sys.modules["torch"] = None  # type: ignore[assignment]  # for now, importing it is an error
     for module in pkgutil.walk_packages(purerec.__path__, "purerec.", onerror=lambda name: None):
         if not {"__main__", "serving"} & set(module.name.split(".")):
             with contextlib.suppress(ImportError):  # of torch, or of another extra
@@ -116,13 +116,13 @@ def import_purerec() -> None:
 
 
 def _next_command(asked: socket.socket) -> dict[str, Any] | None:
-    """Returns in each fork, with what it is to do, and in this process when there is nothing more to do: None."""
+    """Return in each fork, with its command, and in this process when there are no more commands: None."""
     while True:
         request, descriptors, _, _ = socket.recv_fds(asked, LARGEST, 2)
         if not request:
             return None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: OpenBLAS expects them
+            warnings.simplefilter("ignore", DeprecationWarning)  # about forks with threads: OpenBLAS expects them
             pid = os.fork()
         if pid == 0:
             asked.close()
@@ -138,12 +138,12 @@ def _next_command(asked: socket.socket) -> dict[str, Any] | None:
 
 if __name__ == "__main__":
     _import_libraries()
-    gc.freeze()  # or the first collection of a fork would copy all that is there
+    gc.freeze()  # otherwise a fork's first collection would copy everything
     command = _next_command(socket.socket(fileno=int(sys.argv[1])))
     if command is not None:
         os.environ.clear()
         os.environ.update(command["env"])
         os.chdir(command["cwd"])
-        sys.path[0] = command["cwd"]  # as `python -m` has it
+        sys.path[0] = command["cwd"]  # as with `python -m`
         sys.argv = ["purerec", *command["args"]]
         runpy.run_module("purerec.cli", run_name="__main__", alter_sys=True)

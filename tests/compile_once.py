@@ -1,4 +1,4 @@
-"""Workers of one run want the same kernels at about the same time: one compiles them, the others wait and load."""
+"""Workers of one run need the same kernels at about the same time: one compiles them, the others wait and load."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from purerec.jit.decorator import Cache
 
 
 def compile_once(locks: Path) -> None:
-    """From now on, a kernel is looked for in the cache and compiled only under a lock among processes.
+    """From now on, look up and compile kernels only under a lock shared by all processes.
 
-    It cannot come to a deadlock: a kernel waits for those that it calls, and none calls itself by way of others.
+    This cannot deadlock: a kernel waits for those that it calls, and none calls itself, directly or through others.
     """
     compile_ = Dispatcher.compile
 

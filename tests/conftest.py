@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import NoReturn
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # Each worker has a core at most. OpenBLAS, which looks at this when it is imported, would start a thread for each
-    # core, and threads that wait for each other on a busy machine take many times the processor time.
+    # Each worker has at most one core. OpenBLAS, which reads this on import, would start a thread for each core, and
+    # threads that wait for each other on a busy machine take many times the CPU time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-    # As images say for the sake of their size. Workers, and all that they start, import the same modules: what is
-    # compiled of them, and every assertion that pytest rewrites, is kept.
+    # Images set this to stay small. Workers, and all processes that they start, import the same modules: keep their
+    # bytecode, and every assertion that pytest rewrites.
     sys.dont_write_bytecode = False
 
 import hypothesis
@@ -41,7 +41,7 @@ hypothesis.settings.load_profile("patient")
 
 
 def lacking(what: str) -> NoReturn:
-    """A test cannot run here: skipped with a reason, but failed in CI, where everything must be there."""
+    """Skip a test that cannot run here, with a reason; in CI, where everything must be installed, fail it."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what}, and CI must have it")
     pytest.skip(what, allow_module_level=True)
@@ -54,7 +54,7 @@ def need(package: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _process_as_before() -> Iterator[None]:
-    """What commands do to their own process must not reach the tests after this one."""
+    """What commands do to their process must not affect later tests."""
     before = signal.getsignal(signal.SIGINT)
     yield
     assert signal.getsignal(signal.SIGINT) == before
@@ -62,7 +62,7 @@ def _process_as_before() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):  # of several workers
+    if hasattr(config, "workerinput"):  # one of several workers
         from compile_once import compile_once
 
         locks = Path(config.option.basetemp).with_name("compiling")
@@ -71,10 +71,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow tests first, so that no worker begins a long one when the others have finished.
+    """Run slow tests first, so that no worker starts a long one when the others have finished.
 
-    xdist gives every worker an equal piece of the list, in its order: each piece begins with its part of the slow
-    ones. Those of a folder stay together, since they share fixtures.
+    xdist gives every worker an equal piece of the list, in order: each piece begins with its part of the slow tests.
+    Those of a folder stay together, since they share fixtures.
     """
     if not hasattr(config, "workerinput"):
         return
@@ -99,7 +99,7 @@ if "PUREREC_DATA" not in os.environ and SHARED.is_dir():
 
 @pytest.fixture(scope="session")
 def ml_100k() -> Interactions:
-    """ML-100k as anybody gets it: a local folder, the cache, or the package registry. Commands then find it, too."""
+    """ML-100k as users get it: a local folder, the cache, or the package registry. Commands then find it, too."""
     from purerec.data.catalog import load
 
     try:
@@ -130,7 +130,7 @@ def tiny() -> Interactions:
 
 
 def checkerboard(n: int = 20) -> Interactions:
-    """Even users like even items, odd users odd ones; of each user's items the one beside them is missing."""
+    """Even users like even items, odd users odd ones; the item with the user's own number is missing."""
     user, item = np.nonzero(np.add.outer(np.arange(n), np.arange(n)) % 2 == 0)
     keep = user != item
     return Interactions.from_columns(user[keep], item[keep], name="checkerboard")
@@ -153,7 +153,7 @@ def purerec(
     told, environment = [str(arg) for arg in args], {**os.environ, **(env or {})}
     if sys.platform == "linux" and all(name.startswith("PUREREC_") for name in env or {}):
         done = command_forks().run(told, environment, stdout)
-    else:  # libraries look at their part of the environment when they are imported
+    else:  # libraries read their part of the environment on import
         out = subprocess.PIPE if stdout is None else stdout
         done = subprocess.run(
             [*PUREREC, *told], stdout=out, stderr=subprocess.PIPE, text=True, check=False, env=environment

@@ -1,7 +1,7 @@
-"""The steps of a Dockerfile, done without a container: each stage is a folder and a new virtual environment.
+"""The steps of a Dockerfile, run without a container: each stage is a folder and a new virtual environment.
 
-Paths that a container would have at its root are below the stage's folder. What needs a container is only noted: the
-base image, the user, the open port.
+Paths that a container would have at its root are below the stage's folder. What needs a container is only
+recorded: the base image, the user, the open port.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Stage:
         return self.root / "venv" / "bin"
 
     def here(self, text: str) -> str:
-        """A step with the paths of the image as those below the stage's folder."""
+        """A step with the paths of the image moved below the stage's folder."""
         return re.sub(PLACES, f"{self.root}/", text)
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of a step: nothing of the tests' environment but where packages come from."""
+        """The environment of a step: from the tests' environment, only where packages come from."""
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PUREREC", "COV_"))
         }
-        # Packages are compiled when they are imported, and not all of them when they are installed.
+        # Compile packages when they are imported, not all of them when they are installed.
         own = {"PATH": f"{self.bin}{os.pathsep}{kept['PATH']}", "PIP_COMPILE": "0"}
         return kept | self.env | own
 
@@ -64,7 +64,7 @@ class Stage:
 
 
 def follow(dockerfile: Path, place: Path) -> Stage:
-    """Do all steps, with the Dockerfile's folder as the context; the last stage."""
+    """Run all steps, with the Dockerfile's folder as the context; return the last stage."""
     stages: dict[str, Stage] = {}
     text = re.sub(r"\\\n\s*", " ", dockerfile.read_text())
     for line in text.splitlines():
@@ -109,7 +109,7 @@ def _copy(words: list[str], context: Path, stages: dict[str, Stage], stage: Stag
 
 
 def _context(context: Path) -> list[str]:
-    """What .dockerignore leaves: it excludes everything, and then names what is let in."""
+    """What .dockerignore leaves: it excludes everything, and then lists exceptions."""
     everything, *let_in = (context / ".dockerignore").read_text().split()
     assert everything == "**"
     assert all(name.startswith("!") for name in let_in)

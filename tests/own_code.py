@@ -1,4 +1,4 @@
-"""Code of one's own for a test: modules that only it can import, and names that are forgotten afterwards."""
+"""Custom code for a test: modules that only it can import, and names that are unregistered afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from purerec.models import registry
 
 @pytest.fixture
 def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that is the current one, whose modules are found there and nowhere else."""
+    """The current folder, whose modules are found there and nowhere else."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(registry, "_OWN", {})

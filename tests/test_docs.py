@@ -1,4 +1,4 @@
-"""Documentation that can be wrong: names that must exist, links that must lead somewhere, fresh tables."""
+"""What can go wrong in documentation: names that must exist, links that must resolve, up-to-date tables."""
 
 import re
 import subprocess

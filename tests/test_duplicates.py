@@ -1,4 +1,4 @@
-"""No two places in src share six or more literal lines: what is the same is written once.
+"""No two places in src share six or more literal lines: the same code is written once.
 
 Signatures do not count: functions of one interface have the same arguments.
 """
@@ -13,7 +13,7 @@ from conftest import ROOT
 SOURCE = ROOT / "src" / "purerec"
 LINES = 6
 ALLOWED = {
-    # The same walk over tiles around another inner call. Numba could share it only by passing the inner function as
+    # The same loop over tiles around another inner call. Numba could share it only by passing the inner function as
     # an argument, which its cache does not keep.
     frozenset(["ranking/rank_counts.py", "ranking/top_lists.py"]),
 }

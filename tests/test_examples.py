@@ -29,7 +29,7 @@ def test_the_demo_runs_and_leaves_a_model_with_a_report(ml_100k: pr.Interactions
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default")  # those of a kernel are not ours
+@pytest.mark.filterwarnings("default")  # a kernel's warnings are not ours
 def test_the_notebook_runs_and_shows_tables_and_progress(ml_100k: pr.Interactions, tmp_path: Path) -> None:
     need("nbclient")
     need("ipykernel")

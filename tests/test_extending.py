@@ -1,4 +1,4 @@
-"""What docs/architecture.md says under 'How to add something', done."""
+"""Does what docs/architecture.md says under 'How to add something'."""
 
 import sys
 import types
@@ -17,7 +17,7 @@ from purerec.storage import Part
 
 
 class Recent(pr.Recommender):
-    """Items by the last row they have in the log."""
+    """Items by their last row in the log."""
 
     name = "recent"
 
@@ -62,7 +62,7 @@ def test_a_model(parts, tmp_path, monkeypatch):
 
 
 class Duck:
-    """No Recommender at all."""
+    """Not a Recommender at all."""
 
     name = "duck"
 

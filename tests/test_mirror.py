@@ -38,7 +38,7 @@ CROSS_CUTTING = {
 }
 """Tests that belong to no single module, and what they are about"""
 OF_THE_WHOLE = ("attack", "browser", "quality")
-"""Folders that attack, look at or measure the whole"""
+"""Folders that attack, look at or measure the whole package"""
 
 
 def test_every_test_file_has_a_namesake_in_the_source():

@@ -1,4 +1,4 @@
-"""The package as a whole: what importing costs, what it exports, and which way imports run."""
+"""The package as a whole: what importing costs, what it exports, and the direction of imports."""
 
 import ast
 import os
@@ -86,11 +86,11 @@ ROOMS = [
     "spark",
     "cli",
 ]
-"""From the ground up: a room may import those before it, and nothing else."""
+"""From the bottom up: a room may import those before it, and nothing else."""
 
 
 def test_every_package_lists_its_modules():
-    """All of them, and none that is not there; a room also says what it may import."""
+    """All of them, and none that does not exist; a room also says what it may import."""
     for init in SOURCE.rglob("__init__.py"):
         package, said = init.parent, ast.get_docstring(ast.parse(init.read_text()), clean=False)
         if package == SOURCE:
@@ -117,7 +117,7 @@ def test_contributing_has_the_rooms_in_their_order():
 
 
 def imported_rooms(path):
-    """The rooms that a file imports from, at its top or inside of functions."""
+    """The rooms that a file imports from, at its top or inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -136,7 +136,7 @@ def test_imports_run_one_way():
     for path in SOURCE.rglob("*.py"):
         here = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         if here in ("__init__", "__main__"):
-            continue  # the public surface and the way in import what they need
+            continue  # the public surface and the entry point import what they need
         assert here in ROOMS, f"{here} has no place in ROOMS"
         for room in imported_rooms(path):
             allowed = ROOMS[: ROOMS.index(here) + (SOURCE / here).is_dir()]
@@ -144,7 +144,7 @@ def test_imports_run_one_way():
 
 
 def test_modules_import_each_other_one_way():
-    """No cycles between single modules, either, not even of imports inside functions."""
+    """No cycles between single modules either, not even through imports inside functions."""
     modules = {path: _imported_files(path) for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"}
     left = dict(modules)
     while left:
@@ -155,7 +155,7 @@ def test_modules_import_each_other_one_way():
 
 
 def test_a_type_name_has_one_meaning():
-    """No two modules define a class, or a name for a type, that is spelled alike."""
+    """No two modules define a class, or a name for a type, of the same name."""
     found = {}
     for path in SOURCE.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
@@ -175,7 +175,7 @@ def _imported_files(path):
         if isinstance(node, ast.Import):
             found |= {_file_of(alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            # Of a package, either one of its modules or a name of its own.
+            # From a package, either one of its modules or one of its own names.
             found |= {_file_of(f"{node.module}.{alias.name}") or _file_of(node.module) for alias in node.names}
     return found - {None, path, SOURCE / "__init__.py"}
 

@@ -1,4 +1,4 @@
-"""What a user gets: the wheel, in an environment that has what it asks for and nothing of the repository."""
+"""What a user gets: the wheel, in an environment that has its requirements and nothing of the repository."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_core_needs_only_what_it_asks_for(packages: tuple[Path, Path], tmp_p
 
 
 def _light_modules() -> list[str]:
-    """Modules that no extra is for."""
+    """Modules that need no extra."""
     return ["cli.commands", "experiments.reproduce", "tuning.search", "output.report", "storage.ingest.ingest"]
 
 

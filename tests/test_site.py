@@ -1,4 +1,4 @@
-"""The documentation as a site: it builds without a warning, leads nowhere else, and has every public name."""
+"""The documentation as a site: it builds without warnings, loads nothing from elsewhere, has every public name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from docstrings import as_markdown
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Broken links, lost pages and names that are not there are warnings, which --strict does not let pass."""
+    """Broken links, lost pages and missing names are warnings, which --strict turns into errors."""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
@@ -66,7 +66,7 @@ def test_nothing_is_loaded_from_elsewhere_and_formulas_are_no_script(site: Path)
 
 
 def undocumented(package: griffe.Module) -> Iterator[str]:
-    """Public names, and public names of theirs, that nothing is said about."""
+    """Public names, and their public members, without documentation."""
     for name in set(purerec.__all__) - {"__version__"}:
         found = package[name].final_target if package[name].is_alias else package[name]
         if not found.has_docstring:
@@ -80,7 +80,7 @@ def undocumented(package: griffe.Module) -> Iterator[str]:
 
 
 def _is_told(owner: griffe.Object, name: str) -> bool:
-    """By a docstring of its own, or in the list of the class's."""
+    """By its own docstring, or in the list of the class's."""
     if name in owner.members and not owner.members[name].is_alias and owner.members[name].has_docstring:
         return True
     text = as_markdown(owner.docstring.value) if owner.docstring else ""

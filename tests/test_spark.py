@@ -1,4 +1,4 @@
-"""A Spark DataFrame to a model folder and back to lists, on a Spark of the test's own."""
+"""A Spark DataFrame to a model folder and back to lists, on the test's own Spark."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 SETTINGS = {"epochs": 8, "dim": 4}
 WORKERS = 2
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a minute's work: to optimise Java's code takes longer than what it does here"""
+"""For a minute's work: optimising the Java code would take longer than running it"""
 
 
 @pytest.fixture(scope="module")

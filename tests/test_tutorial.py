@@ -18,7 +18,7 @@ from tutorial import PICTURE, SERVICE, STEPS, run
 
 
 def test_the_page_has_every_step_in_its_order() -> None:
-    page = (ROOT / "docs" / "tutorial.md").read_text()  # that its text is the rendered one is tested in test_docs
+    page = (ROOT / "docs" / "tutorial.md").read_text()  # test_docs checks that it is up to date
     assert re.findall(r"^\$ (.*)$", page, re.MULTILINE) == list(STEPS.values())
 
 

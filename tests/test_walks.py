@@ -1,4 +1,4 @@
-"""A fit and a list stay short walks; see `walks` for what is counted."""
+"""A fit and a list go through few files; see `walks` for what is counted."""
 
 import pytest
 

@@ -1,10 +1,10 @@
 """How many source files one `fit` and one `recommend` go through: `python tests/walks.py` prints them.
 
-Counted on a second call, so that imports are over, and in Python only: kernels are compiled. Two numbers:
+Counted on a second call, when imports are done, and in Python only: kernels are compiled. Two numbers:
 
-    files    those of which any function runs, however small: a vocabulary's `len`, a named generator
-    steps    those that lead on: their functions call functions of two or more other files. To follow a call you read
-             these; the others answer a question and return
+    files    those with any function that runs, however small: a vocabulary's `len`, a named generator
+    steps    those whose functions call functions of two or more other files. To follow a call you read these; the
+             others answer a question and return
 
 For comparison: the tree from before it was divided into packages (70d878d^) has 16 files and 6 steps for a fit, 12
 and 4 for a list. That fit had neither weights between items, nor a choice of how much they count, nor workers.

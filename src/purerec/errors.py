@@ -115,7 +115,7 @@ def guess(name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str], *, alike: float = 0.6) -> str | None:
-    """The known name with the same letters in another order, else the one most like it, if it is alike enough."""
+    """The known name with the same letters in another order, else the most similar one, if it is similar enough."""
     import difflib  # not needed to import purerec
 
     names = list(known)

@@ -127,7 +127,7 @@ def recommend(model: Recommender | AnyPath, users: Any, k: int = 10, **options: 
 
 
 def evaluate(model: Recommender | AnyPath, split: Split, session: Any, **how: Any) -> Evaluation:
-    """What `purerec.evaluate` gives, to the same digits, measured by the tasks of a Spark session."""
+    """The same result as `purerec.evaluate`, to the last digit, measured by the tasks of a Spark session."""
     from purerec.evaluation.parts import put_together
     from purerec.evaluation.protocols import evaluate as measure
     from purerec.models.registry import load_model

@@ -13,7 +13,7 @@ from purerec.models.registry import make_model
 
 @pytest.fixture
 def command(tmp_path, monkeypatch, capfd):
-    """Run a command in this process: its exit code and what it says on standard error."""
+    """Run a command in this process; return its exit code and standard error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PUREREC_TRACEBACK", "1")  # an internal error is raised, and fails the test
     write(tmp_path, "good.csv", GOOD)
@@ -28,7 +28,7 @@ def command(tmp_path, monkeypatch, capfd):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """The command line, in this process: its exit code and what it said on standard error."""
+    """Run the command line in this process; return its exit code and standard error."""
 
     def run(*args):
         monkeypatch.setattr(sys, "argv", ["purerec", *map(os.fspath, args)])

@@ -1,10 +1,10 @@
-"""Folders with matching checksums and senseless content, by the hundred; see test_damage.
+"""Hundreds of folders with matching checksums and meaningless content; see test_damage.
 
     python damage.py FOLDER SEED TIMES
 
-Every model folder in FOLDER is changed TIMES times at random, one thing each time. Loading it must be a StoreError,
-or give a model whose answers are finite or an error in words. Prints what it does before it does it, so that the last
-line tells what ended the process.
+Every model folder in FOLDER is changed TIMES times at random, one thing each time. Loading it must raise
+StoreError, or give a model whose answers are finite or a proper error. Prints what it does before it does it, so that
+the last line shows what crashed the process.
 """
 
 import json
@@ -73,7 +73,7 @@ def change_manifest(manifest, rng):
 
 
 def answer(model):
-    """All that a model can be asked."""
+    """Query a model in every way."""
     users, items = model.users.ids.to_list(), model.items.ids.to_list()
     found = [model.recommend(users, k=5)]
     for ask in (

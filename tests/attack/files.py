@@ -1,4 +1,4 @@
-"""Folders as they are, and a command that writes one."""
+"""The content of folders, and a command that writes one."""
 
 
 def everything(folder):

@@ -20,7 +20,7 @@ def write(folder, name, content):
 
 
 def refused(path, **options):
-    """The message of what is refused: one line that begins with the path."""
+    """The message of a refusal: one line that begins with the path."""
     with pytest.raises(ReadError) as caught:
         read(path, **options)
     message = str(caught.value)
@@ -31,7 +31,7 @@ def refused(path, **options):
 
 
 def ends_well(call, path):
-    """True if it went well, False if it was refused on purpose; anything else is raised."""
+    """True on success, False if it was refused on purpose; anything else is raised."""
     try:
         call(path)
     except PurerecError:

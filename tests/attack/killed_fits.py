@@ -3,7 +3,7 @@
     python killed_fits.py FOLDER exchange|steps     what `purerec fit` does with files, killed at every operation
     python killed_fits.py FOLDER command            `purerec fit` itself, killed while it removes its checkpoint
 
-Prints one line for each moment that it tried.
+Prints one line for each moment tried.
 """
 
 import os
@@ -55,7 +55,7 @@ class Walk:
 
 
 def fit(place, seed, resume):
-    """As the command does it."""
+    """Fit as the command does."""
     out, checkpoint = place / "m", place / "m.checkpoint"
     with locked(out):
         game = Walk()
@@ -78,14 +78,14 @@ def main(place, how):
     if how == "steps":
         swapping.exchange = lambda one, other: False
     if how == "command":
-        sys.modules["vl_convert"] = None  # no charts in the report: to draw them takes longer than all else
+        sys.modules["vl_convert"] = None  # no charts in the report: drawing them takes longer than everything else
         import_purerec()  # once, not in every fork
     work, epochs = (command, 14) if how == "command" else (fit, EPOCHS)
     assert forked(lambda: work(place, 0, False)) == 0
     clean = sorted(p.name for p in place.iterdir())
     events = forked_text(lambda: seen(place, work)).split()
     moments = range(len(events))
-    if how == "command":  # those at which the checkpoint is taken apart
+    if how == "command":  # those at which the checkpoint is removed
         moments = [n for n in moments if events[n] in ("os.remove", "os.rmdir")][-4:]
     for moment in moments:
         status = forked(partial(killed, place, moment, work))
@@ -104,7 +104,7 @@ def load(out):
 
 
 def watch(place, call):
-    """Call for every operation on a file in the folder, before it happens."""
+    """Call `call` before every operation on a file in the folder."""
 
     def hook(event, args):
         if event in EVENTS and isinstance(args[0], str | bytes | os.PathLike) and str(place) in os.fsdecode(args[0]):
@@ -142,7 +142,7 @@ def forked(work):
 
 
 def forked_text(work):
-    """What a function returns in a fork, as text."""
+    """The return value of a function in a fork, as text."""
     reading, writing = os.pipe()
 
     def write():

@@ -75,7 +75,7 @@ def test_remedies_at_the_command_line_are_commands(command, tmp_path, args, reme
     ],
 )
 def test_an_empty_word_is_no_path(command, tmp_path, args, what):
-    """What a variable of the shell that is not set leaves behind is not taken for the current folder."""
+    """The empty word of an unset shell variable is not taken for the current folder."""
     code, said = command(*args)
     assert (code, said.count("error: ")) == (2, 1)
     assert f"error: {what} is " in said

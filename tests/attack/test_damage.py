@@ -1,4 +1,4 @@
-"""Damaged folders, and folders that make no sense though their checksums match: an error in words, never a crash."""
+"""Damaged folders, and meaningless folders with matching checksums: a proper error, never a crash."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def quick(name, **settings):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     place, data = tmp_path_factory.mktemp("models"), log()
-    for name in reversed(REGISTRY):  # the other worker begins with all of them in order: each compiles one half
+    for name in reversed(REGISTRY):  # the other worker starts from the front: each compiles one half
         for n, settings in enumerate(SETTINGS.get(name, [{}])):
             quick(name, **settings).fit(data).save(place / f"{name}{n or ''}")
     return place
@@ -182,7 +182,7 @@ def test_every_bit_of_the_manifest_counts(folders, tmp_path):
         damaged[at] ^= 1 << rng.integers(7)
         path.write_bytes(damaged)
         try:
-            assert read_manifest(folder, kind="model") == before  # a space that became another one
+            assert read_manifest(folder, kind="model") == before  # one kind of space became another
         except StoreError:
             continue
 
@@ -194,7 +194,7 @@ def test_every_bit_of_the_manifest_counts(folders, tmp_path):
         lambda m: m["fitted_on"].update(positive_rating=3.0),
         lambda m: m.pop("manifest_sha256"),
         lambda m: m.update(manifest_sha256=None),
-        lambda m: m.update(format=1),  # which needs no checksum, but this has one
+        lambda m: m.update(format=1),  # format 1 needs no checksum, but this has one
     ],
 )
 def test_a_changed_manifest_is_damaged(folders, tmp_path, change):
@@ -208,7 +208,7 @@ def test_a_changed_manifest_is_damaged(folders, tmp_path, change):
 
 
 def test_folders_of_format_1_are_read(folders, tmp_path):
-    """As every version up to format 2 wrote them: no list of files, no checksum of the manifest."""
+    """As written by every version before format 2: no list of files, no checksum of the manifest."""
     for original in sorted(folders.iterdir()):
         folder = Path(shutil.copytree(original, tmp_path / original.name))
         manifest = json.loads((folder / "manifest.json").read_text())
@@ -217,7 +217,7 @@ def test_folders_of_format_1_are_read(folders, tmp_path):
         (folder / "manifest.json").write_text(json.dumps({**manifest, "format": 1}))
         model = load_model(folder)
         assert model.recommend(["1"], k=3).equals(load_model(original).recommend(["1"], k=3))
-        model.save(folder)  # may be replaced, and then is of today's format
+        model.save(folder)  # may be replaced, and then has the current format
         assert json.loads((folder / "manifest.json").read_text())["format"] == 2
 
 
@@ -281,7 +281,7 @@ def test_runs_that_make_no_sense_are_run_again(tmp_path, change, monkeypatch):
     rewritten(folder, folder, change, kind="cell")
     again = compare_panel(make_panel(parts, [Plan("itempop", "itempop")], seeds=1), store=store)
     assert again.scores() == first.scores()
-    monkeypatch.setattr(work, "run", None)  # what was run again is whole in the store
+    monkeypatch.setattr(work, "run", None)  # the repeated run is intact in the store
     assert (
         compare_panel(make_panel(parts, [Plan("itempop", "itempop")], seeds=1), store=store).scores()
         == first.scores()

@@ -136,7 +136,7 @@ def test_folders_that_are_added_to_may_hold_other_outputs(tmp_path):
     for inside in (out, out / "board"):
         with pytest.raises(ConfigError, match="--tensorboard"):
             check_outputs({"--out": out, "--tensorboard": inside}, {}, shared=("--tensorboard",))
-    check_outputs({"--out": out}, {"DIR": out})  # of the same kind, it may be replaced
+    check_outputs({"--out": out}, {"DIR": out})  # the same kind of folder may be replaced
 
 
 def test_devices_can_be_written_to_by_all(tmp_path):
@@ -144,7 +144,7 @@ def test_devices_can_be_written_to_by_all(tmp_path):
     check_outputs({"--json": tmp_path / "a", "--log": None}, {"DATA": tmp_path / "b", "DIR": None})
 
 
-# ---------------------------------------------------------------------- what is no regular file
+# ---------------------------------------------------------------------- not a regular file
 
 
 def test_a_device_stays_a_device(run, model, tmp_path):

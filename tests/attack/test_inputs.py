@@ -1,4 +1,4 @@
-"""Bad files and tables: they are refused with one sentence, or read right, and never end in an internal error."""
+"""Bad files and tables: they are refused with one sentence, or read correctly, but never cause an internal error."""
 
 import datetime as dt
 import decimal
@@ -19,7 +19,7 @@ from purerec.errors import ConfigError, DataError, ReadError
 from purerec.models.registry import REGISTRY, make_model, model_class
 from purerec.tuning.settings_file import settings_from
 
-# ---------------------------------------------------------------------- files that are none, or damaged
+# ---------------------------------------------------------------------- not a file, or damaged
 
 
 def test_paths_that_lead_to_no_file(tmp_path):
@@ -28,7 +28,7 @@ def test_paths_that_lead_to_no_file(tmp_path):
     listening.bind(str(tmp_path / "s.csv"))
     listening.close()
     assert "is a directory" in refused(tmp_path)
-    assert "is a pipe" in refused(tmp_path / "pipe.csv")  # and does not wait for somebody to write to it
+    assert "is a pipe" in refused(tmp_path / "pipe.csv")  # and does not wait for a writer
     assert "is a socket" in refused(tmp_path / "s.csv")
     assert "is a device" in refused(Path("/dev/null"))
     assert "no such file" in refused(tmp_path / "nothing.csv")
@@ -48,7 +48,7 @@ def test_what_may_not_be_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "open", denied)
     assert "cannot be read (Permission denied)" in refused(path)
-    monkeypatch.setattr(Path, "stat", denied)  # the directory may not be searched
+    monkeypatch.setattr(Path, "stat", denied)  # no permission to search the directory
     assert "cannot be opened (Permission denied)" in refused(path)
     assert "cannot be opened (Permission denied)" in refused(tmp_path / "a.parquet")
 
@@ -62,7 +62,7 @@ def test_files_with_strange_names_are_read(tmp_path, name):
         path.write_bytes(GOOD)
     data = read(path)
     assert data.name.isprintable()
-    data.name.encode()  # no half characters: the name goes into JSON and onto the screen
+    data.name.encode()  # no lone surrogates: the name goes into JSON and onto the screen
 
 
 def read_bytes_of_parquet(table, folder):
@@ -107,7 +107,7 @@ def test_files_in_another_encoding(tmp_path):
     assert "is not utf-32" in refused(write(tmp_path, "a.csv", text), encoding="utf-32")
     far = "user,item\n" + "ann,1\n" * 20_000
     assert "row 20002 is not UTF-8" in refused(write(tmp_path, "a.csv", far.encode() + b"\xff,2\n"))
-    long = "user,item\n" + "é" * 100_000 + ",1\n"  # cut in the middle of a character by whoever looks at the start
+    long = "user,item\n" + "é" * 100_000 + ",1\n"  # looking at the start cuts it in the middle of a character
     assert read(write(tmp_path, "a.csv", long)).n_users == 1
 
 

@@ -1,4 +1,4 @@
-"""Whenever a fit is killed: the old or the new model is there, the next fit works, and nothing is left behind."""
+"""Whenever a fit is killed, the old or the new model exists, the next fit works, and nothing is left behind."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Numbers that must not be believed, and commands that one failure must not take down."""
+"""Numbers that must not be trusted, and commands that must survive a single failure."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from conftest import PUREREC, need, purerec
 
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory):
-    """60 people, 40 things, in two tastes; ratings from 1 to 5."""
+    """60 people and 40 items, with two tastes; ratings from 1 to 5."""
     rng = np.random.default_rng(0)
     user = rng.integers(0, 60, 1500)
     item = 2 * rng.integers(0, 20, 1500) + user % 2
@@ -101,9 +101,9 @@ def test_settings_that_were_searched_on_test_rows_are_refused(clicks, tmp_path):
         refused = purerec(*command, "--split-seed", 1, check=2)
         assert "so the score would be inflated" in " ".join(refused.stderr.split())
         assert not (tmp_path / "m").exists()
-    fitted = purerec("fit", clicks, *READING, *model, "--out", tmp_path / "m", check=0)  # nothing is judged
+    fitted = purerec("fit", clicks, *READING, *model, "--out", tmp_path / "m", check=0)  # nothing is evaluated
     assert "inflated" not in fitted.stderr
-    # The next step that was printed evaluates the task that was searched: it is run as it stands.
+    # The suggested next step evaluates the task that was searched: it is run as printed.
     (step,) = re.findall(r"^next: purerec (.*)$", done.stderr, flags=re.MULTILINE)
     assert "--min-rating 4 " in step
     scored = purerec(*shlex.split(step), "--json", "-", check=0)

@@ -1,4 +1,4 @@
-"""Clients that want to end the service, fill its memory, or keep others out."""
+"""Clients that try to stop the service, fill its memory, or keep others out."""
 
 import contextlib
 import json
@@ -40,7 +40,7 @@ def memory_mb(service: Served) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-# ---------------------------------------------------------------------- ending it
+# ---------------------------------------------------------------------- stopping it
 
 
 def test_pipelining_and_closing_ends_nothing(attacked: Served):
@@ -71,7 +71,7 @@ def test_a_log_that_nobody_reads_any_more(folder: Path, workers: int, default: b
         for _ in range(20):
             assert httpx.get(url + "/v1/model", trust_env=False).status_code == 200
             time.sleep(0.02)
-        process.send_signal(signal.SIGHUP)  # which the supervisor writes about, too
+        process.send_signal(signal.SIGHUP)  # which the supervisor logs, too
         time.sleep(1)
         assert httpx.get(url + "/v1/model", trust_env=False).status_code == 200
         process.send_signal(signal.SIGTERM)
@@ -108,9 +108,9 @@ def _status(url: str) -> int | None:
 
 
 def poured(service: Served, start: bytes, piece: bytes, megabytes: int = 30) -> tuple[int, bytes]:
-    """Send `piece` again and again: how many bytes were taken, and what was answered."""
+    """Send `piece` again and again; return how many bytes were accepted, and the answer."""
     with service.connect() as connection:
-        # Or the system would take megabytes that the service never sees.
+        # Otherwise the system would buffer megabytes that the service never sees.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         connection.sendall(start)
         sent = 0
@@ -201,7 +201,7 @@ def test_the_limit_of_a_body(attacked: Served, more: int, status: int, framed: C
 
 
 def test_trailers_are_no_headers(attacked: Served):
-    """They come after the token was checked, and must not stand in for it, nor for anything else."""
+    """They come after the token was checked, and must not replace it or any other header."""
     start = CHUNKED.replace(b"/healthz", b"/v1/reload").replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
     answer = attacked.raw(start + b"0\r\nauthorization: Bearer " + TOKEN.encode() + b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 401")
@@ -233,7 +233,7 @@ def test_idle_connections_do_not_keep_others_out(attacked: Served):
 
 
 def test_slow_senders_do_not_take_the_place_of_requests(attacked: Served):
-    """More than may be in work at once, each with half a body."""
+    """More than the service handles at once, each with half a body."""
     held = [attacked.connect() for _ in range(300)]
     for connection in held:
         connection.sendall(
@@ -308,7 +308,7 @@ def test_stopping_loses_no_request_of_a_connection_that_is_kept(folder: Path):
 
 
 def test_good_requests_amid_hostile_ones(tmp_path: Path):
-    """The short form; `python benchmarks/hostile.py` holds it for a minute, with one worker and with two."""
+    """The short form; `python benchmarks/hostile.py` runs for a minute, with one worker and with two."""
     seconds = os.environ.get("PUREREC_HOSTILE_SECONDS", "5")
     file = tmp_path / "found.json"
     command = [sys.executable, str(ROOT / "benchmarks" / "hostile.py"), "--seconds", seconds, "--json", str(file)]

@@ -1,4 +1,4 @@
-"""Two that write at once, disks that are full, names that are odd: nothing is lost, and one line says why."""
+"""Two writers at once, full disks, odd names: nothing is lost, and one line says why."""
 
 import contextlib
 import os
@@ -49,12 +49,12 @@ def test_the_lock_of_a_dead_process_is_nobodys(run, csv, model):
     assert sorted(p.name for p in model.parent.iterdir()) == ["d.csv", "m"]
 
 
-# ---------------------------------------------------------------------- disks that are full, names that are odd
+# ---------------------------------------------------------------------- full disks, odd names
 
 
 @contextlib.contextmanager
 def small_files(size):
-    """No file may get more bytes than this: what a full disk looks like to whoever writes."""
+    """Limit the size of files: to a writer, this looks like a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -75,7 +75,7 @@ def test_full_disks(run, csv, tmp_path):
             (*bpr, "--log", place / "log.jsonl"),
         )
 
-    for name in ("once", "full"):  # once where there is room, so that kernels are compiled and kept
+    for name in ("once", "full"):  # first with enough room, so that kernels are compiled and cached
         (tmp_path / name).mkdir()
         make_model("bpr", epochs=1, dim=64).fit(checkerboard(60)).save(tmp_path / name / "big")
     assert [run(*command)[0] for command in commands(tmp_path / "once")] == [0] * 6
@@ -85,7 +85,7 @@ def test_full_disks(run, csv, tmp_path):
             code, said = run(*command)
         assert code == 2, (command, said)
         assert len(said.strip().splitlines()) == 1, said
-        (tmp_path / "full" / "log.jsonl").unlink(missing_ok=True)  # is written line by line
+        (tmp_path / "full" / "log.jsonl").unlink(missing_ok=True)  # written line by line
         assert everything(tmp_path) == before, command
 
 
@@ -132,7 +132,7 @@ def test_names_that_are_no_text(run, csv, tmp_path):
 
 
 def test_folders_that_nobody_may_look_into(tmp_path, csv, model):
-    """As another user, since root may look everywhere."""
+    """As another user, since root may read everything."""
     closed = tmp_path / "closed"
     closed.mkdir()
     (closed / "m").mkdir()

@@ -41,7 +41,7 @@ EVIL = {
 
 
 class Service:
-    """`purerec serve` on a port that it keeps when it is started again."""
+    """`purerec serve` on a port that it keeps across restarts."""
 
     def __init__(self, folder: Path, *, token: str | None = None) -> None:
         self.folder, self.token = folder, token
@@ -121,7 +121,7 @@ def movies(serve: Callable[..., Service], movies_folder: Path) -> Service:
 
 
 def small_log() -> Interactions:
-    """Twelve people, eight items with titles that try to be something else than text."""
+    """Twelve people, eight items with titles that try to be more than text."""
     pairs = [(f"u{u}", item) for u in range(12) for n, item in enumerate(EVIL) if (u * 3 + n) % 4 != 0]
     log = Interactions.from_columns([u for u, _ in pairs], [i for _, i in pairs], name="<b>evil</b>")
     return log.with_labels({item: label for item, label in EVIL.items() if label})
@@ -136,7 +136,7 @@ def evil(serve: Callable[..., Service], tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens a page and afterwards makes sure that it ran nothing foreign, asked nobody else and stored nothing."""
+    """Opens a page; afterwards, checks that it ran no foreign code, contacted nobody else and stored nothing."""
     opened: list[tuple[Page, list[str], str]] = []
 
     def new(service: Service, fragment: str = "", *, width: int = 1280, height: int = 900, **options: object) -> Page:
@@ -162,7 +162,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 
 def is_wrong(message: str) -> bool:
-    """Whether the browser's console tells of more than an answer that was not 200 or did not come."""
+    """Whether the browser's console reports more than an answer that was not 200 or did not come."""
     return "Content Security Policy" in message or "Trusted" in message or "Uncaught" in message
 
 
@@ -179,7 +179,7 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
 def assert_axe_finds_nothing(page: Page) -> None:
-    """Neither in the light nor in the dark, of one page: to load it takes as long as to look at it."""
+    """Check light and dark on the same page: loading it takes as long as the check."""
     need("axe_playwright_python")
     from axe_playwright_python.sync_playwright import Axe
 

@@ -20,7 +20,7 @@ STAR_WARS = "Star Wars (1977)"
 
 
 def tab_to(page: Page, selector: str) -> None:
-    """Only with the keyboard, as often as it takes."""
+    """Press Tab as often as it takes."""
     for _ in range(60):
         if page.evaluate("s => document.activeElement.matches(s)", selector):
             return
@@ -60,7 +60,7 @@ def test_find_like_reasons_and_remove_with_the_keyboard_only(movies: Service, op
     after = titles(page)
     assert after != before
     assert before[1] not in after
-    assert page.evaluate("document.activeElement.dataset.do") == "like"  # one can go on liking
+    assert page.evaluate("document.activeElement.dataset.do") == "like"  # ready to like the next one
 
     tab_to_chip = page.locator("#liked-chips button").first
     tab_to_chip.focus()
@@ -76,7 +76,7 @@ def test_the_list_of_suggestions_is_a_combobox(movies: Service, open_page: OpenP
     page = open_page(movies)
     field = page.get_by_role("combobox", name="Find by title")
     field.focus()
-    page.keyboard.press("ArrowDown")  # without a text: what is popular
+    page.keyboard.press("ArrowDown")  # without text: popular items
     expect(page.get_by_role("option")).to_have_count(20)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -100,7 +100,7 @@ def test_the_list_of_suggestions_is_a_combobox(movies: Service, open_page: OpenP
     page.keyboard.press("Enter")  # faster than the answer: it is taken when it comes
     expect(chips(page)).to_have_text(["Fargo (1996)"])
     field.fill("far")
-    page.get_by_role("option", name=re.compile("Fargo")).click()  # what is liked already is not liked twice
+    page.get_by_role("option", name=re.compile("Fargo")).click()  # an item is not liked twice
     expect(chips(page)).to_have_text(["Fargo (1996)"])
 
 
@@ -109,7 +109,7 @@ def test_a_row_says_where_it_was_before(movies: Service, open_page: OpenPage) ->
     expect(rows(page)).to_have_count(10)
     page.goto(f"{movies.url}/#/likes?item=50")
     expect(page.locator("#likes-list-title")).to_have_text("Recommended for you")
-    expect(page.locator(".row .pill")).to_have_count(0)  # nothing of it has moved: that was the list of everybody
+    expect(page.locator(".row .pill")).to_have_count(0)  # nothing has moved: the list before was everybody's
     before = titles(page)
     rows(page).nth(1).locator('[data-do="like"]').click()
     expect(chips(page)).to_have_text([STAR_WARS, before[1]])
@@ -120,7 +120,7 @@ def test_a_row_says_where_it_was_before(movies: Service, open_page: OpenPage) ->
 
 
 def _was(name: str, place: int, before: list[str]) -> str:
-    """What is to be said of an item in this place."""
+    """What the page should say about an item in this place."""
     if name not in before:
         return "was not listed"
     was = before.index(name)

@@ -40,7 +40,7 @@ def test_a_service_that_goes_away_and_comes_back(
     expect(alert.get_by_role("button", name="Try now")).to_be_visible()
     assert titles(page) == before  # the old list stays
     service.start()
-    page.clock.fast_forward(15_000)  # its longest wait between attempts: it is longer the slower the start was
+    page.clock.fast_forward(15_000)  # its longest wait between attempts, which grows if the start is slow
     expect(alert).to_be_hidden()  # by itself
     expect(chips(page)).to_have_count(2)
     expect(rows(page).locator("h3", has_text=before[0])).to_have_count(0)
@@ -60,7 +60,7 @@ def test_a_token(serve: Callable[..., Service], movies_folder: Path, open_page: 
     expect(rows(page)).to_have_count(10)
     expect(page.locator("#token-form")).to_be_hidden()
     page.reload()
-    expect(field).to_be_visible()  # it was kept nowhere
+    expect(field).to_be_visible()  # it was not stored
 
 
 def test_a_late_refusal_of_an_old_token_does_not_count_against_a_new_one(
@@ -166,7 +166,7 @@ PLACES = ("#/likes", "#/likes?item=50&item=181&item=nope", "#/user", "#/user?id=
 def test_no_sideways_scrolling(movies: Service, evil: Service, open_page: OpenPage) -> None:
     others = ("#/likes", "#/likes?item=b6&item=b1", "#/user?id=u1", "#/model")
     for service, places in ((movies, PLACES), (evil, others)):
-        page = open_page(service, width=768, height=800)  # all of these widths are small ones to the page's scripts
+        page = open_page(service, width=768, height=800)  # to the page's scripts, all of these widths are small
         for place in places:
             page.goto(f"{service.url}/{place}")
             page.wait_for_load_state("networkidle")
@@ -179,19 +179,19 @@ def test_no_sideways_scrolling(movies: Service, evil: Service, open_page: OpenPa
 
 
 def test_axe_finds_nothing(movies: Service, open_page: OpenPage) -> None:
-    # axe itself builds HTML from text, which the page's policy would refuse.
+    # axe itself builds HTML from text, which the page's policy would block.
     page = open_page(movies, reduced_motion="reduce", bypass_csp=True)
     for place in PLACES:
         page.goto(f"{movies.url}/{place}")
         page.wait_for_load_state("networkidle")
         if place == PLACES[1]:
             expect(chips(page)).to_have_count(3)
-            expect(page.locator('[aria-busy="true"]')).to_have_count(0)  # the list of the place before is gone
+            expect(page.locator('[aria-busy="true"]')).to_have_count(0)  # the previous list is gone
             rows(page).nth(1).get_by_role("button", name=re.compile("^More like")).click()
             expect(page.locator(".similar li").first).to_be_visible()
             page.locator("#item-search").fill("war")
             expect(page.get_by_role("option").first).to_be_visible()
-        # A change of the fragment loads no document: what is still being asked for is dimmed, not meant to be read.
+        # A new fragment loads no document: what is still being fetched is dimmed, not meant to be read.
         expect(page.locator('[aria-busy="true"]')).to_have_count(0)
         assert_axe_finds_nothing(page)
 
@@ -199,7 +199,7 @@ def test_axe_finds_nothing(movies: Service, open_page: OpenPage) -> None:
 PAIRS = [(text, under) for text in ("ink", "soft", "accent", "warn") for under in ("paper", "surface")]
 PAIRS += [("ink", "sunken"), ("soft", "sunken"), ("ink", "accent-soft"), ("soft", "accent-soft")]
 PAIRS += [("accent", "accent-soft"), ("accent-ink", "accent"), ("warn", "warn-soft"), ("ink", "mark")]
-"""Colours of text, and what they are put on."""
+"""Colours of text, and their backgrounds."""
 
 
 def test_contrast_of_the_colours(movies: Service, open_page: OpenPage) -> None:
@@ -211,7 +211,7 @@ def test_contrast_of_the_colours(movies: Service, open_page: OpenPage) -> None:
         colour = dict(zip(names, page.evaluate(style, names), strict=True))
         ratios = {pair: contrast(colour[pair[0]], colour[pair[1]]) for pair in PAIRS}
         assert {pair: ratio for pair, ratio in ratios.items() if ratio < 4.5} == {}, scheme
-        assert contrast(colour["edge"], colour["surface"]) >= 3, scheme  # the rim of the fields
+        assert contrast(colour["edge"], colour["surface"]) >= 3, scheme  # the border of the fields
 
 
 def contrast(one: str, other: str) -> float:

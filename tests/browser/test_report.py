@@ -1,4 +1,4 @@
-"""Reports in a browser, as files without a network: of a study, and of a fit."""
+"""Reports in a browser, as files without a network: for a study, and for a fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ need("vl_convert")
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of all results of this clone, and of charts of every shape."""
+    """A report on all results of this clone, and on charts of every shape."""
     from output.study.made import CHARTS, one, swept
     from purerec.output.study.report import study_report
     from purerec.output.study.results import read
@@ -44,7 +44,7 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def look(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens a file; nothing may be asked for besides it, and nothing may be wrong."""
+    """Opens a file; it must load nothing else, and report no errors."""
     opened: list[tuple[Page, list[str]]] = []
 
     def new(path: Path, *, width: int = 1280, **options: object) -> Page:
@@ -94,7 +94,7 @@ def test_a_mark_shows_its_value_on_hover(look: Callable[..., Page], study: Path)
     chart = page.locator("#figure-prior svg.chart").first
     title = chart.locator("path > title").first
     assert "at prior" in (title.text_content() or "")
-    # What is on top where the mark is: the mark itself, so that the browser shows its title.
+    # The mark itself is the topmost element there, so the browser shows its title.
     assert title.evaluate("""title => {
         const mark = title.parentNode; mark.scrollIntoView({block: 'center'});
         const box = mark.getBoundingClientRect();
@@ -144,7 +144,7 @@ def test_texts_have_contrast_and_charts_have_alternatives(
     from axe_playwright_python.sync_playwright import Axe
 
     page = look(study, color_scheme=scheme)
-    assert page.evaluate(LEAVE_OUT_ROWS_THAT_LOOK_LIKE_ANOTHER) > 100  # or axe looks at thousands of like cells
+    assert page.evaluate(LEAVE_OUT_ROWS_THAT_LOOK_LIKE_ANOTHER) > 100  # or axe checks thousands of similar cells
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
 

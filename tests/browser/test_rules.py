@@ -1,4 +1,4 @@
-"""The panel beside the list, what is shown of items, and the page of the API."""
+"""The panel next to the list, what is shown about items, and the API page."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Command = Callable[..., Done]
 def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Done]:
-    """Runs a command with files of its own; much quicker than in a process of its own."""
+    """Runs a command with its own files; much faster than in a separate process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PUREREC_CACHE", str(tmp_path / "cache"))
 
@@ -42,7 +42,7 @@ def command(
 
 @pytest.fixture(scope="session")
 def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two columns: 60 people, 40 things, in two tastes."""
+    """Two columns: 60 people and 40 items, with two tastes."""
     rng = np.random.default_rng(0)
     user = rng.integers(0, 60, 1500)
     item = 2 * rng.integers(0, 20, 1500) + user % 2

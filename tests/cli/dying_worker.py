@@ -1,7 +1,7 @@
-"""Workers that are killed (SIGKILL): in each of the first attempts another one, at another moment.
+"""Workers that are killed (SIGKILL): a different one in each of the first attempts, at a different moment.
 
-`torchrun -m cli.dying_worker fit ...` is `torchrun -m purerec fit ...` with such workers. What happened is told in
-the folder DYING_TOLD.
+`torchrun -m cli.dying_worker fit ...` is `torchrun -m purerec fit ...` with such workers. What happened is recorded
+in the folder DYING_TOLD.
 """
 
 import os
@@ -22,7 +22,7 @@ SAVED, LETHAL = 10, 14
 
 
 def what_happens(times):
-    """What is told if so many died, by the name of the file."""
+    """What is recorded after this many deaths, by file name."""
     died = {f"died-{n}": f"{rank} {when}" for n, (rank, when) in enumerate(DEATHS[:times])}
     return died | {f"began-{n}": str(SAVED * (n > 0)) for n in range(times + 1)}
 
@@ -36,14 +36,14 @@ def _tell(name, what):
 
 
 def wait_for_part(path):
-    """The other worker's."""
+    """Wait for the other worker's part."""
     end = time.monotonic() + 60
     while not path.exists() and time.monotonic() < end:
         time.sleep(0.01)
 
 
 def install():
-    """The next fit in this process is shared by mortals."""
+    """Make the workers of the next fit in this process mortal."""
     last = -1
     discriminator, rotate, write_part, put_in_place = (
         Crew.discriminator,

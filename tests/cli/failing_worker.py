@@ -1,4 +1,4 @@
-"""Workers that fail, in each attempt in another way; see `test_workers`.
+"""Workers that fail in a different way in each attempt; see `test_workers`.
 
 `torchrun -m cli.failing_worker fit ...` is `torchrun -m purerec fit ...` with such workers.
 """

@@ -1,4 +1,4 @@
-"""What all commands have in common: wrong use, help and exit codes, in a process of its own."""
+"""What all commands have in common: wrong use, help and exit codes, in a separate process."""
 
 import pytest
 

@@ -150,7 +150,7 @@ def test_the_shell_completes_models_and_settings(
 
 
 def test_names_of_0_1_are_still_understood(command: Command, clicks: Path, model: Path, tmp_path: Path) -> None:
-    """One spelling for one thing; what was spelled otherwise in the first release works, and is not shown."""
+    """One spelling for one thing; the different spellings of the first release still work, but are not shown."""
     need("optuna")
     (tmp_path / "ids.txt").write_text("u1\nu2\n")
     for old, new in (

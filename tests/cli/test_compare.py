@@ -1,4 +1,4 @@
-"""`purerec compare`, in a process of its own."""
+"""`purerec compare`, in a separate process."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`purerec data`, in a process of its own."""
+"""`purerec data`, in a separate process."""
 
 from conftest import purerec
 

@@ -1,4 +1,4 @@
-"""`purerec evaluate`, in a process of its own."""
+"""`purerec evaluate`, in a separate process."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_labels_of_protocols(clicks):
 
 
 def test_a_stored_model_keeps_its_threshold(command, tmp_path):
-    """Not every row of a test part is a positive if that was not so in the fit."""
+    """Rows of a test part count as positive by the same rule as in the fit."""
     rng = np.random.default_rng(0)
     lines = [f"{pair // 30},{pair % 30},{rng.integers(1, 6)}" for pair in rng.permutation(900)]
     for name, rows in (("train", lines[:500]), ("test", lines[500:])):
@@ -69,7 +69,7 @@ def test_a_stored_model_keeps_its_threshold(command, tmp_path):
     assert "every row counts" not in stored.err
     other = command(*parts, "--from", "m", "--min-rating", 2, "--json", "-")
     assert json.loads(other.out)["metrics"] != json.loads(asked.out)["metrics"]
-    for name in ("train", "test"):  # without ratings, every row is one
+    for name in ("train", "test"):  # without ratings, every row is a positive
         text = (tmp_path / f"{name}.csv").read_text().splitlines()
         (tmp_path / f"{name}.csv").write_text("\n".join(line.rpartition(",")[0] for line in text))
     assert command(*parts, "--from", "m").code == 0

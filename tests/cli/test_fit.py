@@ -1,4 +1,4 @@
-"""`purerec fit`, in a process of its own."""
+"""`purerec fit`, in a separate process."""
 
 import json
 import signal

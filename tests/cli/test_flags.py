@@ -15,4 +15,4 @@ def test_no_value_seems_to_follow_a_flag(command: Command, words: str) -> None:
     shown = command(*words.split(), "--help").out
     assert "--help" in shown
     assert "<bool>" not in shown
-    assert ("--seed" in shown) <= ("<int>" in shown)  # what takes a value says which
+    assert ("--seed" in shown) <= ("<int>" in shown)  # flags that take a value show its type

@@ -14,7 +14,7 @@ from conftest import need
 
 @pytest.fixture
 def parts(tmp_path: Path) -> list[str]:
-    """Files with 60 people and 40 things, in two tastes; the test part has one person more."""
+    """Files with 60 people and 40 items, with two tastes; the test part has one more person."""
     rng = np.random.default_rng(0)
     user = rng.integers(0, 60, 1500)
     pairs = sorted({(int(u), int(2 * i + u % 2)) for u, i in zip(user, rng.integers(0, 20, 1500), strict=True)})
@@ -33,7 +33,7 @@ def test_evaluate(command: Command, parts: list[str]) -> None:
     assert "test 101 (1 of " in done.out
     assert "next: purerec fit train.csv --model itempop --out model" in done.err
     fewer = json.loads(command("evaluate", *parts, "--model", "itempop", "--json", "-").out)
-    assert fewer["metrics"] != found["metrics"]  # the validation part is fitted on too
+    assert fewer["metrics"] != found["metrics"]  # the model is also fitted on the validation part
 
 
 def test_warm(command: Command, parts: list[str]) -> None:

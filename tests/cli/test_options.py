@@ -1,4 +1,4 @@
-"""What the commands share beside their options."""
+"""What the commands share besides their options."""
 
 from __future__ import annotations
 

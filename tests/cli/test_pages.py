@@ -1,4 +1,4 @@
-"""The commands of README and docs, on small files of the names they use."""
+"""The commands of README and docs, on small files with the names they use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICKER = {
     "--trials 40": "--trials 2 --folds 1 --fresh-folds 1",
     "--models all --limit 2m": "--models itempop,ease --trials 1 --folds 1 --fresh-folds 1",
 }
-"""What would take minutes, and what is run instead"""
+"""Options that would take minutes, and what is run instead"""
 NOT_RUN = {
     "pip install": "tests/test_packaging.py installs the wheel",
     "kill -HUP $(pidof": "would reach services that are not this test's; tests/serving/process sends the signal",
@@ -41,7 +41,7 @@ NOT_RUN = {
 
 @pytest.fixture
 def files(command: Command, tmp_path: Path) -> None:
-    """Sixty people and forty things, in two tastes, as a log and in parts; a table of the things, and a model."""
+    """Sixty people and forty items, with two tastes, as a log and in parts; an item table, and a model."""
     rng = np.random.default_rng(0)
     pairs = sorted({(180 + int(u), ITEMS[int(2 * i + u % 2)]) for u, i in rng.integers(0, (60, 20), (700, 2))})
     pairs = [(22 if user == 239 else user, item) for user, item in pairs]
@@ -127,14 +127,14 @@ def test_the_page_on_large_data(tmp_path: Path) -> None:
 
 
 def _commands(page: str, blocks: str) -> list[str]:
-    """The lines of a page's blocks, but for comments and what is not run."""
+    """The lines of a page's blocks, except comments and what is not run."""
     found = re.findall(blocks, (ROOT / page).read_text(), re.MULTILINE)
     lines = [line.removeprefix("$ ") for text in found for line in text.splitlines()]
     return [line for line in lines if line[0] != "#" and not any(part in line for part in NOT_RUN)]
 
 
 def _run(line: str, instead: dict[str, str]) -> None:
-    """In a process of its own: `--workers` changes what a process does with signals and logs."""
+    """In a separate process: `--workers` changes what a process does with signals and logs."""
     for slow, quick in instead.items():
         line = line.replace(slow, quick)
     words = shlex.split(line, comments=True)[1:]

@@ -1,4 +1,4 @@
-"""`purerec reproduce`: what is said before anything is run, and the report of what was."""
+"""`purerec reproduce`: the messages before anything is run, and the report afterwards."""
 
 from conftest import need, purerec
 

@@ -39,7 +39,7 @@ def test_from_a_file_to_settings_that_other_commands_take(clicks, tmp_path):
     assert f"next: purerec compare {clicks} --settings {out}\n" in done.stderr
     found = json.loads((tmp_path / "found.json").read_text())
     assert {name: one["trials"] for name, one in found["models"].items()} == {"itempop": 1, "itemknn": 4, "svd": 4}
-    # The study file is not overwritten by accident; with --resume the answer is there at once.
+    # The study file is not overwritten by accident; with --resume the answer is immediate.
     again = purerec(*command, check=2)
     assert again.stderr.count("\n") == 1
     assert "--resume" in again.stderr
@@ -57,7 +57,7 @@ def test_from_a_file_to_settings_that_other_commands_take(clicks, tmp_path):
 
 
 def test_the_test_part_is_never_looked_at(clicks, monkeypatch, tmp_path):
-    """The command runs with a split whose test part cannot be touched, and finds the same."""
+    """The command runs with a split whose test part cannot be accessed, and finds the same."""
     from purerec.cli.commands import app
     from purerec.cli.groups import HoldingOut
 
@@ -132,7 +132,7 @@ def test_ctrl_c_keeps_the_trials_and_says_how_to_go_on(clicks, tmp_path):
     running = subprocess.Popen([*command, "100000"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 120
-        # The seconds of a trial are written before it has ended: those of the fourth, after the third has.
+        # The seconds of a trial are written before it ends: once those of the fourth are there, the third has ended.
         while not study.exists() or study.read_text().count('"seconds"') < 4:
             assert running.poll() is None, running.stderr.read()
             assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""Two 'hosts', network namespaces with addresses and a slow link of their own, whose link is cut in the middle."""
+"""Two 'hosts', network namespaces with their own addresses and a slow link that is cut in the middle."""
 
 import os
 import shutil
@@ -49,7 +49,7 @@ def _remove(names):
 
 
 def start(hosts, port, *words):
-    """torchrun on both."""
+    """Start torchrun on both."""
     running = []
     for rank, name in enumerate(hosts):
         own = {"GLOO_SOCKET_IFNAME": name, "PUREREC_WORKER_TIMEOUT_S": str(TIMEOUT_S), "OMP_NUM_THREADS": "1"}

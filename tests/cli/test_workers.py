@@ -1,4 +1,4 @@
-"""`purerec fit --workers`: the same model as one process makes of the same shards, whatever happens to workers."""
+"""`purerec fit --workers`: the same model as one process fits from the same shards, whatever happens to workers."""
 
 import logging
 import os
@@ -45,7 +45,7 @@ def tensors(folder):
 def assert_same(one, other):
     assert one.keys() == other.keys()
     for name in one:
-        if "history" in name:  # made by BLAS, whose last digits depend on its number of threads
+        if "history" in name:  # computed by BLAS, whose last digits depend on its number of threads
             np.testing.assert_allclose(one[name], other[name], rtol=1e-4, atol=1e-6)
         else:
             assert np.array_equal(one[name], other[name]), name
@@ -57,7 +57,7 @@ def start(*args):
 
 
 def test_workers_fit_what_one_process_fits(clicks, tmp_path):
-    """Of a data set with fewer parts than workers, which the first of them reads."""
+    """On a data set with fewer parts than workers, which the first worker reads."""
     need("torch")
     data, out = tmp_path / "data", tmp_path / "model"
     pr.ingest(clicks, data, partitions=1)
@@ -73,7 +73,7 @@ def test_workers_fit_what_one_process_fits(clicks, tmp_path):
 
 
 def test_killed_workers_change_nothing(clicks, tmp_path):
-    """First one that helps, then, when all have been started again, the one that leads."""
+    """First a helper, then, after a restart of all workers, the leader."""
     need("torch")
     out, epochs = tmp_path / "model", 400
     running = start(clicks, "--model", "pugmf", "--set", f"epochs={epochs}", "--set", "dim=4", "--out", out)
@@ -122,7 +122,7 @@ def next_epoch(checkpoint):
 
 
 def worker(pid, rank):
-    """The process of a worker, if there is one just now."""
+    """The process of a worker, if there is one right now."""
     for child in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             if child.environ().get("RANK") == str(rank):
@@ -131,7 +131,7 @@ def worker(pid, rank):
 
 
 def test_workers_end_with_the_process_that_started_them(clicks, tmp_path):
-    """They would wait for each other for half an hour, and nobody would start them again."""
+    """Otherwise they would wait for each other for half an hour, and nobody would restart them."""
     need("torch")
     running = start(clicks, "--model", "pugmf", "--set", "epochs=100000", "--set", "dim=4", "--out", tmp_path / "m")
     wait_until(lambda: (tmp_path / "m.checkpoint").exists(), running)
@@ -200,7 +200,7 @@ def test_a_bad_partition_is_named_and_nothing_is_written(clicks, tmp_path):
 
 
 def test_torchrun_with_workers_that_fail(clicks, tmp_path, monkeypatch):
-    """One is out of memory, then of another version; the third time a part is damaged."""
+    """First one runs out of memory, then one has another version; the third time a part is damaged."""
     need("torch")
     pr.ingest(clicks, tmp_path / "data", partitions=3)
     bad = tmp_path / "data" / "part-00001.parquet"
@@ -221,7 +221,7 @@ def test_torchrun_with_workers_that_fail(clicks, tmp_path, monkeypatch):
 
 
 class Roll:
-    """Of workers that say nothing to each other."""
+    """A roll of workers that do not talk to each other."""
 
     own_told = 0
 

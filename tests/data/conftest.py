@@ -1,4 +1,4 @@
-"""Fixtures of the toy data set."""
+"""Fixtures for the toy data set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test sees the folders of whoever runs it."""
+    """Hide the real cache and data folders of the person who runs the tests."""
     monkeypatch.delenv("PUREREC_DATA", raising=False)
     monkeypatch.setenv("PUREREC_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"

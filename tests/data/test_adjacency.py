@@ -1,4 +1,4 @@
-"""Files whose lines are a user and the items of that user."""
+"""Files with a user and their items on each line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data sets that have a name."""
+"""The named data sets."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_titles(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PUREREC_DATA", str(data_dir))
     small, large = catalog.load("ml-100k"), catalog.load("ml-1m")
     assert small.label(small.items.index(1)) == large.label(large.items.index(1)) == "Toy Story (1995)"
-    assert small.label(small.items.index(1635)) == "Two Friends (1986)"  # the original has a blank behind it
+    assert small.label(small.items.index(1635)) == "Two Friends (1986)"  # the original has a trailing blank
     assert large.label(large.items.index(73)) == "Misérables, Les (1995)"  # Latin-1
     assert small.item_labels is not None
     assert not small.item_labels.null_count()
@@ -219,7 +219,7 @@ def test_checked_by_its_counts(server: Server, with_toy: Any, own_cache: Path, c
     assert "no checksum is published for it; checked by its 4 rows, 2 users and 2 items" in caplog.text
     (own_cache / "toy" / "toy.rating").write_bytes(RATINGS[:24])
     (own_cache / "toy" / "pos.tsv").write_bytes(b"1\t10\n2\t10\n")
-    data = catalog.load("toy", progress=False)  # the other layout steps in
+    data = catalog.load("toy", progress=False)  # falls back to the other layout
     assert (data.n_interactions, data.positive_rating) == (2, None)
     (own_cache / "toy" / "pos.tsv").unlink()
     server.content["/toy.rating"] = b"1\t10\t5\t100\n"

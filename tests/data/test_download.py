@@ -24,7 +24,7 @@ BOMB = zipped(**{"toy/titles.tsv": TITLES, "toy/toy.tsv": b"0" * 5_000_000})
 
 
 def lying_bomb() -> bytes:
-    """A zip whose directory says 60 bytes where 5 MB come out."""
+    """A zip whose directory says 60 bytes, but which unpacks to 5 MB."""
     size, lie = (5_000_000).to_bytes(4, "little"), (60).to_bytes(4, "little")
     assert BOMB.count(size) == 2
     return BOMB.replace(size, lie)
@@ -144,7 +144,7 @@ def a_wheel(**changes: Any) -> Wheel:
 
 @pytest.fixture
 def pip(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """In the place of pip: writes `wheel` where it is told to, or fails as told."""
+    """Replaces pip: writes `wheel` to the requested place, or fails on request."""
     state = SimpleNamespace(wheel=WHEEL, returncode=0, stderr="", commands=[])
 
     def run(command: list[str], **_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Validation folds: of the train part only, held out like the test part, each row once before any twice."""
+"""Validation folds: from the train part only, held out like the test part, each row once before any twice."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_five_folds_of_a_fifth_are_a_partition_of_train():
         assert len(fold.test) == pytest.approx(0.2 * len(parts.full_train), abs=1)
         assert not pairs(fold.test) & pairs(parts.test)
     sixth = pairs(folds(parts.full_train, parts.made, 6)[5].test)
-    assert sixth not in held  # another draw, not the first again
+    assert sixth not in held  # a new draw, not a repetition
 
 
 def test_folds_depend_on_the_seed_only():
@@ -46,7 +46,7 @@ def test_so_many_of_each_user_as_in_the_test_part():
     for fold in found:
         assert set(fold.test.pairs.counts.tolist()) == {3}
     held = [pairs(fold.test) for fold in found]
-    assert len(set.union(*held)) == sum(map(len, held))  # everybody has rows enough for four folds
+    assert len(set.union(*held)) == sum(map(len, held))  # everybody has enough rows for four folds
 
 
 def test_a_temporal_split_goes_back_in_time():

@@ -1,4 +1,4 @@
-"""Splits whose parts come from somewhere else."""
+"""Splits whose parts are given."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_train_lacks_stays_and_is_counted() -> None:
     told = "1 of 3 users has no train positive, 2 of 4 positives are on items that nobody has in train"
     assert parts.describe() == f"given: train 5, test 4 ({told})"
     found = pr.evaluate(pr.ItemPop().fit(parts.full_train), parts)
-    assert found.n_users_evaluated == 3  # d, whom train does not have, is judged too
+    assert found.n_users_evaluated == 3  # d, who is not in train, is evaluated too
     assert pr.given_split(frame(TRAIN), frame([("a", 3)])).describe() == "given: train 5, test 1"
 
 

@@ -134,7 +134,7 @@ def test_density_counts_pairs_not_rows() -> None:
 
 
 def test_a_scipy_matrix_is_a_copy_that_may_be_changed():
-    """Some libraries refuse read-only arrays."""
+    """Some libraries reject read-only arrays."""
     data = Interactions.from_columns([1, 1, 2], [1, 2, 2])
     matrix = data.positives.to_scipy()
     assert matrix.toarray().tolist() == [[1, 1], [0, 1]]

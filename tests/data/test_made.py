@@ -20,7 +20,7 @@ OLD = {
     "valid": 2,
     "test": 2,
 }
-"""As every version wrote it"""
+"""As written by every version"""
 
 
 def test_what_is_written_is_read_again():

@@ -9,7 +9,7 @@ from purerec.data.memory import Peak
 
 
 def test_the_peak_is_that_of_the_work_and_not_of_what_was_before():
-    np.ones(40_000_000)  # 320 MB, given back
+    np.ones(40_000_000)  # 320 MB, released again
     peak = Peak()
     small = peak.mb
     np.ones(20_000_000)

@@ -1,4 +1,4 @@
-"""Logs that are given the same vocabularies."""
+"""Logs that get the same vocabularies."""
 
 from __future__ import annotations
 

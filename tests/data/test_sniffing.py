@@ -1,4 +1,4 @@
-"""Which column is which, and of which type."""
+"""Which column is which, and its type."""
 
 import pytest
 

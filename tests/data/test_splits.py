@@ -127,15 +127,15 @@ def test_gowalla_is_split_as_it_was_published(data_dir):
 
 
 def test_the_test_part_of_gowalla_is_no_random_part(data_dir):
-    """Its lists are in the order of time, and the test part is what came last: items that stand late in the train
-    lists of people have more than their share of it. docs/results.md says so."""
+    """Its lists are in order of time, and the test part is what came last: items late in people's train lists
+    have more than their share of it. docs/results.md says so."""
     data = load("gowalla", offline=True)
     parts = split(data, "given")
     train, test = parts.full_train, parts.test
     n_train, n_test = (np.bincount(part.item_idx, minlength=data.n_items) for part in (train, test))
     n, share = n_train + n_test, len(test) / len(data)
     surprise = (n_test - share * n) / np.sqrt(share * (1 - share) * n)
-    assert surprise.var() > 1.5  # of a random part it would be 1
+    assert surprise.var() > 1.5  # for a random part it would be 1
     starts = np.searchsorted(train.user_idx, train.user_idx)
     place = (np.arange(len(train)) - starts) / np.bincount(train.user_idx)[train.user_idx]
     late, early = (surprise[train.item_idx[np.abs(place - at) < 0.1]].mean() for at in (0.75, 0.25))
@@ -251,4 +251,4 @@ def test_a_file_is_not_the_data_set_of_its_name(tmp_path, name):
     data = read(tmp_path / f"{name}.csv")
     assert data.name == f"{name} (file)"
     assert split(data).made.method == "ratio"
-    assert read(tmp_path / f"{name}.csv", name=name).name == name  # as asked
+    assert read(tmp_path / f"{name}.csv", name=name).name == name  # as given

@@ -1,4 +1,4 @@
-"""What the rows of a table must be like."""
+"""Requirements on the rows of a table."""
 
 import pytest
 

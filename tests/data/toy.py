@@ -1,4 +1,4 @@
-"""A toy data set, and a web server that has it."""
+"""A toy data set, and a web server for it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GOOD = zipped(**{"toy/toy.tsv": RATINGS, "toy/titles.tsv": TITLES, "toy/other.tx
 
 
 class Server:
-    """A web server on the loopback that counts, stalls, breaks off and lies as told."""
+    """A web server on loopback that counts requests, and stalls, breaks off and lies on request."""
 
     def __init__(self) -> None:
         self.content: dict[str, bytes] = {}

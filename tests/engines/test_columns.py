@@ -1,4 +1,4 @@
-"""The columns of a step: all of its rows' own, a sample of the others, and weights that make up for the rest."""
+"""The columns of a step: all that its rows use, a sample of the others, and weights that account for the rest."""
 
 import numpy as np
 import scipy.sparse

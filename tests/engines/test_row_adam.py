@@ -1,4 +1,4 @@
-"""Adam on some rows: of all rows it is torch's own, of some the others stay; a state to go on from."""
+"""Adam on some rows: on all rows it equals torch's, on some the others stay; its state can be resumed."""
 
 import numpy as np
 

@@ -62,7 +62,7 @@ def test_what_is_not_there_is_refused() -> None:
 
 @dataclass(frozen=True)
 class Worker:
-    """A source that is no matrix: it asks another one for its users each time, as a worker reads its files."""
+    """A source that is not a matrix: it asks another one for its users each time, as a worker reads its files."""
 
     everything: DataSource
     number: int
@@ -102,7 +102,7 @@ def test_a_worker_trains_its_own_users_as_if_there_were_no_others(name: str) -> 
 
 
 def test_item_blocks_in_turn_carry_their_rows_on() -> None:
-    """One worker that walks two blocks of items: it needs no more than the block's rows, and they all learn."""
+    """One worker that goes through two blocks of items: it needs only the block's rows, and they all learn."""
     source, settings = source_of(SEEN), GameSettings(dim=4, batch_size=8, unlabeled_per_epoch=20)
     items = np.random.default_rng(1).normal(0, 0.1, (9, 4)).astype(np.float32)
     users, before = np.zeros((12, 4), np.float32) + 0.1, items.copy()

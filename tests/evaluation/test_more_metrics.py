@@ -23,7 +23,7 @@ def test_auc_by_hand() -> None:
     # Of 5 candidates, positives at ranks 1 and 4: of six pairs, the second positive is behind two others.
     ranks, indptr = np.array([1, 4, 1, 2]), np.array([0, 2, 4])
     assert auc(ranks, indptr, np.array([5, 5])).tolist() == pytest.approx([4 / 6, 1.0])
-    assert auc(np.array([1, 2]), np.array([0, 2]), np.array([2])).tolist() == [0.5]  # nothing to be told apart
+    assert auc(np.array([1, 2]), np.array([0, 2]), np.array([2])).tolist() == [0.5]  # nothing to distinguish
     assert parse_of_ranks("AUC").name == "AUC"
 
 
@@ -103,7 +103,7 @@ def test_serendipity_by_hand() -> None:
 def test_serendipity_counts_hits_that_popularity_has_not() -> None:
     split = random_split(3)
     scores = np.random.default_rng(2).normal(size=split.train.shape).astype(np.float32)
-    # Of the popular items themselves nothing is serendipitous; popularity is that of the train part alone.
+    # Popular items are never serendipitous; popularity is that of the train part alone.
     assert pr.evaluate(pr.ItemPop().fit(split.train), split, metrics="Serendipity@5").metrics["Serendipity@5"] == 0
     found = pr.evaluate(Table(scores), split, metrics=["Serendipity@5", "P@5"])
     assert 0 < found.metrics["Serendipity@5"] < found.metrics["P@5"]

@@ -1,4 +1,4 @@
-"""Metrics of one's own."""
+"""Custom metrics."""
 
 from __future__ import annotations
 

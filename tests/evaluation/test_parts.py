@@ -1,4 +1,4 @@
-"""Parts of the users that were measured apart are, together, the evaluation of all: to the last digit."""
+"""Parts of the users that are measured separately give, together, the evaluation of all: to the last digit."""
 
 from dataclasses import replace
 

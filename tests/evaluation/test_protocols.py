@@ -41,7 +41,7 @@ def test_exact_without_validation_part() -> None:
 
 
 def test_on_validation_known_answer() -> None:
-    """Test positives are candidates like any other then: nothing about them may be known."""
+    """Test positives are then candidates like any other: nothing about them may be known."""
     found = evaluate(descending(3, 6), make_split(TRAIN, TEST, VALID), metrics=["MRR"], on="valid")
     assert found.per_user["MRR"].tolist() == [1 / 2, 1]
     swapped = evaluate(descending(3, 6), make_split(TRAIN, VALID, TEST), metrics=["MRR"], on="valid")
@@ -100,7 +100,7 @@ def test_pools_depend_on_seed_and_user_only() -> None:
 
 @pytest.mark.parametrize("size", [5, 30])
 def test_pools_are_uniform(size: int) -> None:
-    """Both ways of drawing: 40 users who each have touched their own two items, out of 42."""
+    """Both ways of drawing: 40 users who have each touched two different items out of 42."""
     n = 40
     rows = [(user, item, 5) for user in range(n) for item in (user, n + 1)] + [(0, n, 1)]
     test = [(user, (user + 1) % n, 5) for user in range(n)]
@@ -144,7 +144,7 @@ def test_as_published_inflates_all_but_mrr() -> None:
     assert once.metrics == sampled.metrics
     assert often.metrics["MRR"] == sampled.metrics["MRR"]
     assert often.metrics["MAP"] > 2 * sampled.metrics["MAP"]
-    assert often.metrics["P@3"] < often.metrics["P@5"] < often.metrics["P@10"]  # what a sane ranking never shows
+    assert often.metrics["P@3"] < often.metrics["P@5"] < often.metrics["P@10"]  # never so with a sane ranking
     assert "defective" in often.label
     assert often.repetitions == 50
 
@@ -197,7 +197,7 @@ def test_fingerprint_tells_splits_apart() -> None:
 
 
 def test_fingerprint_tells_exclusions_apart() -> None:
-    """User 0 knows item 0 or item 1: as many items, and other candidates."""
+    """User 0 knows item 0 or item 1: the same number of items, but different candidates."""
     others = [(1, 5, 5), (2, 2, 4), (2, 4, 1)]
     first, second = (
         evaluate(descending(3, 6), make_split([(0, known, 5), (1, 1 - known, 1), *others], [(0, 3, 5)]))
@@ -255,7 +255,7 @@ def log_of(rows: np.ndarray) -> Interactions:
 
 
 def test_popularity_on_ml_100k(ml_100k: Interactions) -> None:
-    """Which numbers of the paper's ItemPop row of Table 2 are ours, as docs/evaluation.md tells."""
+    """Which numbers of the paper's ItemPop row of Table 2 we reproduce; see docs/evaluation.md."""
     log = ml_100k
     is_test = np.arange(len(log)) < 20_000
     split = Split(log.subset(~is_test), None, log.subset(is_test))

@@ -1,4 +1,4 @@
-"""A model among users and items that are new to it ranks as if it had been fitted with them."""
+"""With users and items that are new to it, a model ranks as if it had been fitted with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from purerec.evaluation.widened import Widened, widened
 
 
 def later(*, text: bool = False) -> tuple[pr.Interactions, Split]:
-    """A train log of its own, and a split of it whose test part has a user and an item more; maybe with text ids."""
+    """A train log, and a split of it whose test part has one more user and item; optionally with text ids."""
     user, item = np.nonzero(np.add.outer(np.arange(12), np.arange(9)) % 3 > 0)
     train = pr.Interactions.from_columns(user + 10, item + 10)
     new_user: list[int | str] = [10, 11, 14, "new"] if text else [10, 11, 14, 5]
@@ -51,7 +51,7 @@ def test_what_is_of_other_data_or_has_seen_the_answers_is_refused() -> None:
     kept = np.arange(len(train)) > 3
     with pytest.raises(DataError, match="of the 4 test positives, so its score would be inflated"):
         evaluate(pr.make_model("itempop").fit(split.test.compact()), split)
-    other = pr.Interactions.from_columns([10, 11], [13, 11])  # known ids, and a pair that this data has not
+    other = pr.Interactions.from_columns([10, 11], [13, 11])  # known ids, and a pair that is not in this data
     with pytest.raises(DataError, match="fitted on other users"):
         evaluate(pr.make_model("itempop").fit(other), split)
     assert evaluate(pr.make_model("itempop").fit(train.subset(kept).compact()), split).metrics

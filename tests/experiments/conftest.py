@@ -1,4 +1,4 @@
-"""Results of tests are kept apart from those of people."""
+"""Results of tests are kept separate from real ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a comparison says to a person."""
+"""The advice that a comparison gives."""
 
 import numpy as np
 import polars as pl

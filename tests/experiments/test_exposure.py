@@ -1,4 +1,4 @@
-"""The experiment on biased exposure: what is chosen, by what, and that it can be resumed."""
+"""The experiment on biased exposure: what is chosen, on what basis, and that it can be resumed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""People who were not in training, beside the same people in training."""
+"""People who were not in training, compared with the same people in training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing on all logs but one, and what that costs on the one."""
+"""Choosing on all logs but one, and what that costs on the one left out."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_what_a_model_imports_directly_or_not():
 
 @pytest.fixture
 def own_model(tmp_path, monkeypatch):
-    """A model of somebody's own, in a package with a helper."""
+    """A custom model, in a package with a helper."""
     package = tmp_path / "mine"
     package.mkdir()
     (package / "__init__.py").write_text("")

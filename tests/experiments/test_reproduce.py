@@ -169,7 +169,7 @@ def test_a_table_of_several_panels(table, monkeypatch):
     real = work.run
     monkeypatch.setattr(work, "run", lambda split, model, **how: fits.append(model.name) or real(split, model, **how))
     found = dict(reproduce.reproduce(["table", "again"], tell=lambda _: None))
-    # A deterministic model is fitted once for all seeds, others once a seed; panels and experiments share the fits.
+    # A deterministic model is fitted once for all seeds, others once per seed; panels and experiments share the fits.
     assert sorted(fits) == ["ease", *["gmf"] * 8, "itempop"]
     exact, sampled = reproduce.panels_in(found["table"])
     assert found["again"]["panels"] == found["table"]["panels"]

@@ -39,7 +39,7 @@ def test_compiling_is_no_part_of_the_time_of_a_fit(monkeypatch):
         began = time.perf_counter()
         real(self, *args)
         time.sleep(0.1)
-        COMPILING.seconds += time.perf_counter() - began  # as if nothing else had been done
+        COMPILING.seconds += time.perf_counter() - began  # as if all of it had been compiling
 
     monkeypatch.setattr(COMPILING, "seconds", 0.0)
     monkeypatch.setattr(pr.PUGMF, "_fit", compiles)
@@ -66,7 +66,7 @@ def test_a_comparison_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     real = work.run
     monkeypatch.setattr(work, "run", lambda *a, **k: runs.append(1) or real(*a, **k))
     again = compare_models(split, PLANS, seeds=2, baseline="itempop", metric="NDCG@10", store=store)
-    assert len(runs) == 2  # of six
+    assert len(runs) == 2  # out of six
     for name in whole.results:
         assert again.mean(name, "NDCG@10") == whole.mean(name, "NDCG@10")
     assert [(t.model, t.p) for t in again.tests()] == [(t.model, t.p) for t in whole.tests()]
@@ -97,7 +97,7 @@ def test_a_model_that_has_seen_the_test_part_is_refused():
 
 
 class Broken(pr.ItemPop):
-    """A model whose fit ends in the error of its name."""
+    """A model whose fit raises the error in its name."""
 
     deterministic = False
     error: BaseException = RuntimeError("no such thing")
@@ -197,7 +197,7 @@ def test_whatever_a_result_depends_on_is_run_anew(tmp_path, monkeypatch):
     compare_models(split, plans, seeds=1, store=store)
     runs = count_runs(monkeypatch)
     assert split.valid is not None
-    # The same test part and train and validation together, but otherwise divided; ranked by others; other code.
+    # The same test part, and the rest divided differently; other ways of ranking; other code.
     half = len(split.valid) // 2
     rows = np.arange(len(split.full_train))
     moved = pr.Split(
@@ -231,7 +231,7 @@ def test_a_store_that_cannot_be_used_is_done_without(tmp_path, monkeypatch):
     for folder in store.path.iterdir():
         (folder / "manifest.json").write_text("{")
     assert compare_models(parts(), PLANS[:2], seeds=1, store=store).mean("small", "P@5") > 0
-    # Another comparison of the same data begins, and clears the store.
+    # Another comparison of the same data starts, and clears the store.
     assert compare_models(parts(), PLANS[:2], seeds=2, store=store, tell=lambda _: store.clear()).results
 
 

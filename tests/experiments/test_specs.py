@@ -46,7 +46,7 @@ models = [{ name = "gmf" }]
 
 
 FEWER = {"figure-game": 1, "softmax-gowalla": 1}
-"""A look at one fit; and a negative finding on one validation split, which its page calls that"""
+"""A look at one fit; and a negative finding on one validation split, described as such in the docs"""
 
 
 @pytest.mark.parametrize("name", reproduce.names())

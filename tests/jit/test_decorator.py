@@ -1,4 +1,4 @@
-"""Kernels are compiled whether or not the disk cache is of use, and never from a stale one."""
+"""Kernels are compiled with or without a usable disk cache, and never loaded from a stale one."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def toy(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, program: str = CALL, cache: Path | None = None) -> list[str]:
-    """What a fresh process prints: the result of the kernel, and how often its code came from the cache."""
-    # Python's own cache knows a source by its size and the second of its change: two runs in a second are one to it.
+    """The output of a new process: the result of the kernel, and how often its code came from the cache."""
+    # Python's own cache identifies a source by size and mtime in seconds: two versions in one second look the same.
     env = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(folder), str(Path(purerec.__file__).parents[1])]),
         "NUMBA_CACHE_DIR": str(cache or folder / "cache"),
@@ -124,7 +124,7 @@ def test_no_import_is_missed() -> None:
 
 
 def test_what_a_discriminator_kernel_is_made_of_is_found() -> None:
-    """The two that lists by hand had forgotten: prefetching in `draws`, and the lanes of a vector."""
+    """The two that handwritten lists had missed: prefetching in `draws`, and the lanes of a vector."""
     root = Path(purerec.__file__).parent
     cpu = root / "engines" / "pure" / "cpu"
     assert root / "sampling" / "draws.py" in decorator.imported(cpu / "rows.py")
@@ -151,7 +151,7 @@ def test_the_cache_is_the_users_or_else_beside_the_module(monkeypatch: pytest.Mo
     monkeypatch.setattr(decorator._config, "CACHE_DIR", "")
     monkeypatch.setattr(decorator.platformdirs, "user_cache_dir", lambda name, appauthor: str(tmp_path / name))
     assert folder().parent == tmp_path / "purerec" / "kernels" / __name__
-    monkeypatch.setattr(decorator.platformdirs, "user_cache_dir", lambda name, appauthor: __file__)  # no folder
+    monkeypatch.setattr(decorator.platformdirs, "user_cache_dir", lambda name, appauthor: __file__)  # not a folder
     assert folder().parent == Path(__file__).parent / "__pycache__" / __name__
     monkeypatch.setattr(decorator._config, "CACHE_DIR", str(tmp_path / "own"))
     assert folder().parent == tmp_path / "own" / __name__
@@ -185,7 +185,7 @@ def test_without_a_folder_for_the_cache(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.slow
 def test_a_second_start_loads_code_without_what_compiling_needs(toy: Path) -> None:
-    """Numba's implementations of Python and numpy take 0.2 s to load, which a start from the cache does without."""
+    """Numba's implementations of Python and numpy take 0.2 s to load; a start from the cache does not need them."""
     program = CALL + "; import sys; print(int('numba.np.linalg' in sys.modules))"
     assert run(toy, program) == ["7", "0", "1"]
     assert run(toy, program) == ["7", "1", "0"]

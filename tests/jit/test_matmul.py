@@ -1,4 +1,4 @@
-"""Products of matrices inside kernels agree with numpy's, whatever the sizes and whichever way round `a` lies."""
+"""Matrix products inside kernels agree with numpy's, for all sizes and for both orders of `a`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stride(width: Scalar, out: F32) -> None:
 
 
 def padded(matrix: np.ndarray, row: int) -> F32:
-    """Row by row, with NaN between the rows, which must not be read."""
+    """The matrix row by row, with NaN between the rows, which must not be read."""
     flat = np.full((len(matrix), row), np.nan, np.float32)
     flat[:, : matrix.shape[1]] = matrix
     return flat.reshape(-1)

@@ -50,7 +50,7 @@ def lock(tmp_path: Path) -> Path:
 
 
 def hold(lock: Path, seconds: float) -> subprocess.Popen[str]:
-    """Another process that has the lock for so long, and lives longer."""
+    """Another process that holds the lock for this long, and outlives it."""
     other = subprocess.Popen([sys.executable, "-c", HOLD, lock, str(seconds)], stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
@@ -60,7 +60,7 @@ def hold(lock: Path, seconds: float) -> subprocess.Popen[str]:
 def test_a_free_turn_is_taken_without_waiting(lock: Path) -> None:
     mine, before = Turns(lock), COMPILING.seconds
     mine.take()
-    Turns(lock).take()  # the same process: a kernel that is compiled for another of its name
+    Turns(lock).take()  # the same process: a kernel compiled for another of the same name
     mine.release()
     mine.release()
     mine.take()
@@ -74,7 +74,7 @@ def test_without_locks_nobody_waits(lock: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(turns.fcntl, "flock", refuse)
     mine = Turns(lock)
-    mine.take()  # leaves no open file behind: that would be a warning
+    mine.take()  # leaves no open file behind, which would be a warning
     assert lock not in turns._OURS
     mine.release()
 
@@ -85,7 +85,7 @@ def test_others_wait_until_the_lock_is_released_or_its_holder_dies(lock: Path) -
     try:
         mine, before = Turns(lock), COMPILING.seconds
         mine.take()
-        assert COMPILING.seconds > before  # a model's fit does not count it
+        assert COMPILING.seconds > before  # not counted in the time of a fit
         mine.release()
     finally:
         other.kill()
@@ -107,7 +107,7 @@ def test_nobody_waits_forever(lock: Path, monkeypatch: pytest.MonkeyPatch) -> No
         mine = Turns(lock)
         mine.take()
         assert lock not in turns._OURS
-        mine.release()  # it has nothing
+        mine.release()  # it holds nothing
     finally:
         other.kill()
         other.communicate()

@@ -1,4 +1,4 @@
-"""Algorithm 1, at the level of the model: who is trained how often, on how many of what, in which order."""
+"""Algorithm 1, at the level of the model: who is trained how often, on how many pairs, in which order."""
 
 import math
 from dataclasses import asdict
@@ -39,13 +39,13 @@ FORM = {
     "unlabeled_ratio": 1.0,  # Section 4.5: C = 1
     "unlabeled": "global",  # Algorithm 1, line 7: (u, i) of Omega^-
     "negatives": "uniform",  # Section 4.2: UNS
-    "candidates": 10,  # of no use to uniform ones
+    "candidates": 10,  # not used with uniform negatives
     "schedule": "constant",
     "regularization": 0.0,  # Eq. (final_objective) has none
     "stratified": False,  # Algorithm 1, line 7: only (u, i) of Omega^- are drawn
     "non_negative": False,  # Section 3.1: the max operator is left out
     "users": "free",  # an embedding of their own
-    "history_weight": None,  # of no use to free ones, like the next three
+    "history_weight": None,  # not used with free embeddings, like the next three
     "history_regularization": None,
     "temperature": 1.0,
     "item_power": 0.2,
@@ -64,7 +64,7 @@ FORM = {
     "init_std": 0.1,
     "epsilon": 1e-8,
     "engine": "auto",
-    # of the run, not of the model
+    # settings of the run, not of the model
     "metric": "P@5",
     "validate_every": 5,
     "patience": None,
@@ -115,7 +115,7 @@ def test_what_the_paper_preset_asks_of_an_engine(name, data):
 
 
 DEFAULTS = {
-    "dim": 16,  # of 40 users
+    "dim": 16,  # for 40 users
     "item_dim": None,
     "scorer": "fm",
     "risk": "pu",
@@ -230,7 +230,7 @@ def test_non_negative_is_the_nnpu_risk(data):
 
 
 class Recorder:
-    """In the place of an engine: remembers what it was told to do."""
+    """Replaces an engine and records its calls."""
 
     def __init__(self):
         self.calls = []
@@ -295,7 +295,7 @@ def test_the_default_plays_a_quarter_of_its_epochs_with_generators(data, recorde
     ("passes", "steps"), [(0, []), (0.001, [1]), (0.5, [15]), (1, [30]), (2.5, [75])], ids=lambda x: str(x)
 )
 def test_how_many_steps_the_generators_take(passes, steps, data, recorder):
-    """None if told so, else at least one."""
+    """None if set to 0, else at least one."""
     pr.PURE(epochs=1, pretrain_epochs=0, batch_size=16, generator_epochs=passes).fit(data)
     assert [call[2] for call in recorder.calls if call[0] == "G"] == steps
 
@@ -347,7 +347,7 @@ def test_a_real_engine_does_what_it_is_told(engine, data, monkeypatch):
     n_u = math.ceil(N_P / (1 - 2e-4) ** 2)
     batches = math.ceil(N_P / 32)
     generator_steps = 2 * N_P // 32
-    # both generators make a fake of each unlabeled pair, and of each pair of their own steps
+    # both generators make a fake for each unlabeled pair, and for each pair of their own steps
     game = [N_P + n_u + 2 * n_u, 2 * 32 * generator_steps]
     assert shown == [N_P + n_u] * 3 + game * 2
     state = made[0].state()

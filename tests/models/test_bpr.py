@@ -37,7 +37,7 @@ def slopes(function, at, step=1e-5):
 
 @pytest.mark.parametrize("dim", [1, 5, 8, 11, 24])
 def test_a_step_descends_the_objective(dim):
-    # One user with one of two items: there is one triple only.
+    # One user with one of two items: there is only one triple.
     engine = PairwiseEngine(
         Csr.of([0], [1], (1, 2)),
         PairwiseSettings(dim=dim, regularization=0.3, bias_regularization=0.2, init_std=0.5),
@@ -83,7 +83,7 @@ def drawn(rule, *, candidates=3, rho=0.0, margin=0.5, seed=0):
 
 
 def expected(choose, candidates=3):
-    """(4,) the same by going through all lists of candidates: choose(scores) gives the share of each place."""
+    """(4,) the same by enumerating all lists of candidates: choose(scores) gives the share of each place."""
     found = np.zeros(N_ITEMS)
     for items in itertools.product(range(1, N_ITEMS), repeat=candidates):
         for item, share in zip(items, choose(SCORES[list(items)]), strict=True):

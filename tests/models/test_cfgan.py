@@ -74,7 +74,7 @@ def test_objectives_and_their_slopes(variant):
 @pytest.mark.parametrize("share", [0.2, 0.7])
 @pytest.mark.parametrize("most", [60, 1000])
 def test_masks_hold_a_share_of_what_is_unobserved(share, most):
-    """In the mean also if a few columns stand for all: then the pull is stronger instead."""
+    """On average also if a few columns represent all: then the pull is stronger instead."""
     engine, _ = small(variant="zp", zero_reconstruction=share, partial_masking=1 - share)
     rng = np.random.default_rng(0)
     filled = (rng.random((200, 300)) < 0.1) & (np.arange(300) < 150)

@@ -84,7 +84,7 @@ def test_what_a_fit_takes_is_what_it_says(monkeypatch):
     data = pr.Interactions.from_columns(
         np.repeat(np.arange(n), 4), np.append(np.arange(n), rng.integers(0, n, 3 * n))
     )
-    EASE().fit(log())  # imports
+    EASE().fit(log())  # import what it needs
     peak = Peak()
     EASE().fit(data)
     assert not peak.own or peak.mb - peak.before_mb < 1.05 * dense.needed_bytes(n) / 2**20 + 10
@@ -105,7 +105,7 @@ def test_too_little_free_memory_is_refused_before_anything_is_done(monkeypatch):
     ):
         EASE().fit(log())
     monkeypatch.undo()
-    monkeypatch.setattr(memory, "available_mb", lambda: None)  # a system that does not tell
+    monkeypatch.setattr(memory, "available_mb", lambda: None)  # a system that does not report it
     EASE().fit(log())
 
 

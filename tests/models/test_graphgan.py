@@ -42,7 +42,7 @@ def softmax(scores):
 
 
 def ends(p, root=0):
-    """(n_items,) the chance that a walk ends at each item, by going through all walks."""
+    """(n_items,) the probability that a walk ends at each item, by enumerating all walks."""
 
     def g(user, item):
         return p["user"][user] @ p["item"][item]

@@ -72,7 +72,7 @@ def test_fakes_are_drawn_from_the_softmax():
         discriminator_rate=1e-7,
     )  # fmt: skip
     made.play("discriminator", "test", made.config.discriminator_rate, np.zeros(3))
-    # D is 1/2 everywhere, so each positive moves its bias by half the rate up, each fake by as much down.
+    # D is 1/2 everywhere, so each positive moves its bias up by half the rate, each fake down by as much.
     moved = unpack(made.discriminator, 2)["item_bias"].astype(float) / 0.5e-7
     counts = -moved + np.array([n_users, 0, 0, 0, 0, 0])
     shares = np.exp(bias / 0.7)
@@ -84,7 +84,7 @@ def test_the_discriminator_follows_autograd(mode):
     need("torch")
     import torch
 
-    # The generator is sure of item 0, so that the one fake beside the one positive, item 1, is known.
+    # The generator is certain of item 0, so the one fake for the one positive, item 1, is known.
     made = game(Csr.of([0], [1], (1, 3)), bias=[200.0, 0, 0], mode=mode, discriminator_rate=0.3)
     start = unpack(made.discriminator, 2)
     made.play("discriminator", "test", made.config.discriminator_rate, np.zeros(3))

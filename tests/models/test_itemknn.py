@@ -18,7 +18,7 @@ def log(seed=0, n=400, users=40, items=25):
 
 
 def similarities(data, *, neighbors, shrinkage, person_weight, asymmetry):
-    """[i, j]: of item i to its neighbour j, item by item."""
+    """[i, j]: similarity of item i to its neighbour j, computed item by item."""
     rows = [set(data.positives.row(u).tolist()) for u in range(data.n_users)]
     weight = [np.log((data.n_items + 1) / len(row)) if person_weight == "idf" else 1.0 for row in rows]
     typical = np.sqrt(np.mean([w * w for w, row in zip(weight, rows, strict=True) for _ in row]))
@@ -102,7 +102,7 @@ def test_data_without_positives_is_refused_in_words():
 
 
 def test_sparser_data_have_more_neighbours():
-    """2.5 of the neighbours are liked in the mean: with a share q of all items liked, 2.5 / q neighbours."""
+    """2.5 of the neighbours are liked on average: with a share q of all items liked, 2.5 / q neighbours."""
     rng = np.random.default_rng(0)
     for share, expected in ((0.5, 5), (0.05, 50), (0.001, 1000)):
         liked = rng.random((4000, 2000)) < share

@@ -101,7 +101,7 @@ def test_a_known_history_is_scored_like_its_user():
 
 
 def test_without_structure_the_shares_are_those_of_the_items():
-    """Everybody owns item 0 and one of the others at random: nothing to tell people apart by."""
+    """Everybody owns item 0 and one of the others at random: nothing distinguishes people."""
     rng = np.random.default_rng(0)
     user = np.repeat(np.arange(300), 2)
     item = np.column_stack([np.zeros(300, int), rng.choice([1, 2, 3], 300, p=[0.6, 0.3, 0.1])]).ravel()

@@ -1,4 +1,4 @@
-"""NMF against its step on full matrices, and its promises: never negative, never uphill."""
+"""NMF against its step on full matrices, and its guarantees: never negative, never uphill."""
 
 import numpy as np
 import pytest

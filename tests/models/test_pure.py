@@ -26,7 +26,7 @@ def scores(model):
 
 @pytest.mark.parametrize("data", ["ml-100k", "ml-1m", "yelp"])
 def test_paper_presets_are_the_table_that_reports_show(data):
-    """Every field: test_algorithm."""
+    """test_algorithm checks every field."""
     config = pr.PURE.paper(data).config
     printed = paper()["parameters"][data]
     for name in ("dim", "batch_size", "learning_rate", "prior", "noise"):
@@ -53,13 +53,13 @@ def test_a_given_pugmf_takes_the_place_of_pre_training():
 
 
 def test_pre_training_has_not_seen_more_than_the_train_part():
-    """What it has seen of the test part would be in the scores, and nothing would tell."""
+    """What it has seen of the test part would affect the scores, and nothing would reveal it."""
     data = log()
     train = data.subset(np.arange(len(data)) % 5 > 0, name=data.name)
     start = pr.PUGMF(epochs=2, dim=4).fit(data)
     with pytest.raises(ConfigError, match="positives that are not in this train part"):
         pr.PURE(**QUICK).fit(train, pretrained=start)
-    pr.PURE(**QUICK).fit(data, pretrained=pr.PUGMF(epochs=2, dim=4).fit(train))  # less is no harm
+    pr.PURE(**QUICK).fit(data, pretrained=pr.PUGMF(epochs=2, dim=4).fit(train))  # having seen less does no harm
 
 
 def test_history_has_every_curve():

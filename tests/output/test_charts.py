@@ -1,4 +1,4 @@
-"""Charts: what is in them, and that the drawing of them needs nothing and hides nothing."""
+"""Charts: their content, and that drawing them needs nothing else and hides nothing."""
 
 import builtins
 import re

@@ -1,4 +1,4 @@
-"""What is printed shows, and does nothing else."""
+"""Printed text is shown, and does nothing else."""
 
 from __future__ import annotations
 

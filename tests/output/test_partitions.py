@@ -1,4 +1,4 @@
-"""Lists for everybody as a folder of files: which users are in which, and what is left to do."""
+"""Lists for everybody as a folder of files: which file has which users, and what is left to do."""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or read by nobody; Ctrl-C at any moment."""
+"""Standard streams that are closed, full, or unread; Ctrl-C at any moment."""
 
 import os
 import shlex
@@ -59,13 +59,13 @@ def test_output_that_is_full(arguments, folder, clicks):
 
 @pytest.mark.parametrize("arguments", ANSWERS)
 def test_output_that_is_closed(arguments, folder, clicks):
-    """From the start, so that the interpreter has none."""
+    """Closed from the start, so that the interpreter has none."""
     assert_refused(sh("purerec >&-", *arguments(folder, clicks)), "it is closed")
 
 
 @pytest.mark.parametrize("arguments", ANSWERS)
 def test_a_reader_that_goes_away(arguments, folder, clicks):
-    """As `cat` and `ls` do it: nothing on standard error, and ended by SIGPIPE, which a shell shows as 141."""
+    """Like `cat` and `ls`: nothing on standard error, and ended by SIGPIPE, which a shell shows as 141."""
     reading, writing = os.pipe()
     os.close(reading)
     done = purerec(*arguments(folder, clicks), stdout=writing)
@@ -81,7 +81,7 @@ def test_a_reader_in_a_shell_that_goes_away(folder):
 
 @pytest.mark.parametrize("to", ["2> /dev/full", "2>&-", "2> >(true)"])
 def test_standard_error_that_cannot_be_written(to, folder, clicks):
-    """What belongs there is lost; what was asked for is done, and the exit code is the same."""
+    """Messages are lost, but the command does its work, and the exit code is the same."""
     assert sh(f"purerec {to}", "recommend", folder / "none", "--user", "u1").returncode == 2
     done = sh(f"purerec {to}", "fit", clicks, "--model", "itempop", "--out", folder.with_name("again"))
     assert done.returncode == 0
@@ -89,7 +89,7 @@ def test_standard_error_that_cannot_be_written(to, folder, clicks):
 
 
 def test_nothing_at_all_is_open(folder, clicks):
-    """Descriptors 0 to 2 must not go to files of the model."""
+    """Descriptors 0 to 2 must not be reused for files of the model."""
     out = folder.with_name("unseen")
     assert sh("purerec <&- >&- 2>&-", "fit", clicks, "--model", "itempop", "--out", out).returncode == 2
     assert {file.name for file in out.iterdir()} == {file.name for file in folder.iterdir()}
@@ -118,7 +118,7 @@ def test_ctrl_c_while_modules_are_imported(module, clicks, tmp_path):
 
 
 def processor_seconds(process: subprocess.Popen[str]) -> float:
-    """Of a process and those that it started."""
+    """CPU time of a process and of those that it started."""
     first = psutil.Process(process.pid)
     return sum(sum(one.cpu_times()[:2]) for one in (first, *first.children(recursive=True)))
 
@@ -134,7 +134,7 @@ def processor_seconds(process: subprocess.Popen[str]) -> float:
 def test_ctrl_c_amid_the_work(arguments, clicks, tmp_path):
     command = [*PUREREC, arguments[0], str(clicks), *arguments[1:], "--verbose"]
     said = tmp_path / "said.txt"
-    with said.open("w") as file:  # a pipe that nobody reads would be full soon, and the command would wait
+    with said.open("w") as file:  # an unread pipe would soon be full, and the command would wait
         process = subprocess.Popen(command, cwd=tmp_path, stderr=file, stdout=subprocess.DEVNULL, text=True)
     while not said.read_text().startswith("read "):
         time.sleep(0.05)
@@ -146,7 +146,7 @@ def test_ctrl_c_amid_the_work(arguments, clicks, tmp_path):
     process.send_signal(signal.SIGINT)
     process.wait(timeout=60)
     stderr = said.read_text()
-    # Python ends itself by the signal if it came amid an `exec`, as of a dataclass; a shell shows 130 for both.
+    # If the signal comes during an `exec`, as for a dataclass, Python kills itself; a shell shows 130 for both.
     assert process.returncode in (130, -signal.SIGINT), stderr
     assert "interrupted" in stderr
     assert "Traceback" not in stderr

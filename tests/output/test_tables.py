@@ -1,4 +1,4 @@
-"""Tables that are written part by part: whole or not at all, and in little memory."""
+"""Tables that are written part by part: complete or not at all, and in little memory."""
 
 import os
 import signal

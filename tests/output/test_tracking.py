@@ -1,4 +1,4 @@
-"""MLflow: what a fit logs, and the model back from there."""
+"""MLflow: what a fit logs, and loading the model back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_without_mlflow_one_line_names_the_extra(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default")  # those of MLflow are not ours
+@pytest.mark.filterwarnings("default")  # MLflow's warnings are not ours
 def test_a_fit_is_logged_and_loaded_back(
     command: Command, clicks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,13 +43,13 @@ def test_a_fit_is_logged_and_loaded_back(
     run = mlflow.get_run(told["mlflow_run"])
     assert run.info.run_name == "gmf on clicks"
     assert (run.data.params["epochs"], run.data.params["seed"]) == ("3", "0")
-    assert run.data.params["dim"] != "None"  # what followed from the data
+    assert run.data.params["dim"] != "None"  # resolved from the data
     assert run.data.metrics["Recall_at_20"] == pytest.approx(told["metrics"]["Recall@20"])
     curve = mlflow.MlflowClient().get_metric_history(told["mlflow_run"], "loss")
     assert [point.step for point in curve] == [0, 1, 2]
     stored = pr.load_model("m")
     uri = f"runs:/{told['mlflow_run']}/model"
     assert load_model(uri).recommend(["u1"], k=3).equals(stored.recommend(["u1"], k=3))
-    monkeypatch.setitem(sys.modules, "pyarrow", None)  # it does not come with the extra
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # it is not part of the extra
     listed = mlflow.pyfunc.load_model(uri).predict(pd.DataFrame({"user": ["u1", "u2"]}), params={"k": 3})
     assert listed["item"].tolist() == stored.recommend(["u1", "u2"], k=3)["item"].to_list()

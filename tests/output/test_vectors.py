@@ -17,7 +17,7 @@ from purerec.output.vectors import INDEX, WITH_VECTORS, ItemIndex, export_vector
 
 @pytest.fixture(scope="module")
 def crowd():
-    """300 people of six tastes and 400 items, with titles."""
+    """300 people with six tastes, and 400 items with titles."""
     rng = np.random.default_rng(0)
     user = np.repeat(np.arange(300), 20)
     taste = rng.integers(0, 6, 300)
@@ -72,7 +72,7 @@ def test_files_have_ids_labels_and_lists_of_one_size(bpr, tmp_path):
     assert items.schema == {"id": pl.Int64, "label": pl.String, "vector": pl.Array(pl.Float32, found.dim)}
     assert users.schema == {"id": pl.String, "vector": pl.Array(pl.Float32, found.dim)}
     assert items["label"].to_list() == bpr.labels.to_list()
-    assert (users["vector"].to_numpy()[:, -1] == 1).all()  # beside the items' bias
+    assert (users["vector"].to_numpy()[:, -1] == 1).all()  # multiplies the items' bias
     about = json.loads((tmp_path / "v" / "manifest.json").read_text())
     assert (about["kind"], about["model"], about["index"]) == ("vectors", "bpr", None)
 

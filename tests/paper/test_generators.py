@@ -1,4 +1,4 @@
-"""The generators in numpy beside those of the torch engine, which learn."""
+"""The generators in numpy compared with the trainable ones of the torch engine."""
 
 import numpy as np
 import pytest

@@ -33,7 +33,7 @@ def test_best_bin_is_too_high_where_classes_overlap_everywhere() -> None:
 
 
 def test_ties_and_a_constant_scorer() -> None:
-    """Scores that say nothing: all pairs could be relevant."""
+    """Uninformative scores: all pairs could be relevant."""
     assert best_bin_prior(np.zeros(10), np.zeros(1000)) == 1.0
 
 

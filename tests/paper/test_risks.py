@@ -108,7 +108,7 @@ def test_known_answers() -> None:
 
 
 def test_pu_risk_is_unbiased_for_the_pn_risk() -> None:
-    """On whole populations (not samples) the two risks are one number."""
+    """On whole populations (not samples) the two risks are equal."""
     rng = np.random.default_rng(0)
     positive, negative = rng.normal(1, 1, 300), rng.normal(-1, 1, 700)
     unlabeled = np.concatenate([positive, negative])
@@ -137,7 +137,7 @@ def test_no_samples_is_an_error() -> None:
 def test_perfect_fakes_weighted_by_the_prior_undo_the_correction(
     phi_p: np.ndarray, phi_u: np.ndarray, prior: float
 ) -> None:
-    """With p_g = p_p and a fake weight of the prior, what is left is the class-weighted PN loss."""
+    """With p_g = p_p and the prior as the fake weight, what remains is the class-weighted PN loss."""
     with_fakes = risks.pu_risk(phi_p, phi_u, prior) + prior * float(np.mean(risks.softplus(phi_p)))
     plain = prior * float(np.mean(risks.softplus(-phi_p))) + float(np.mean(risks.softplus(phi_u)))
     assert with_fakes == pytest.approx(plain, rel=1e-9, abs=1e-9)
@@ -336,6 +336,6 @@ def test_the_stratified_estimator_has_the_mean_of_the_marginal_one_and_less_vari
     assert np.mean(marginal) == pytest.approx(exact, abs=4 * error)
     assert np.mean(stratified) == pytest.approx(exact, abs=4 * error)
     assert np.var(stratified) < 0.7 * np.var(marginal)
-    # As printed, with draws from the unobserved only, the estimate is another number.
+    # As printed, with draws from the unobserved only, the estimate is different.
     printed = [risks.pu_risk(phi[:40], phi[40 + rng.integers(460, size=n_draws)], prior) for _ in range(4000)]
     assert abs(np.mean(printed) - exact) > 20 * error

@@ -64,7 +64,7 @@ def test_softmax_gradients_agree_with_autograd(phi_p: np.ndarray, more: int, own
     form = risks.SoftmaxRisk(own, temperature)
     leaves = [torch.tensor(phi, requires_grad=True) for phi in (phi_p, phi_u)]
     losses = []
-    for k in range(phi_p.size):  # the loss of a positive and of its draws, as the docstring has it
+    for k in range(phi_p.size):  # the loss of a positive and of its draws, as in the docstring
         drawn = leaves[1][k :: phi_p.size] / temperature
         inside = own * torch.exp(leaves[0][k] / temperature) + (1 - own) * torch.exp(drawn).mean()
         losses.append(-leaves[0][k] / temperature + torch.log(inside))
@@ -83,7 +83,7 @@ def test_shares_of_a_positive_and_its_draws_add_up_to_one() -> None:
 
 
 def test_few_draws_underestimate_the_softmax_loss() -> None:
-    """The logarithm of a mean of few is below that of the mean of all; the more draws, the less."""
+    """The logarithm of a mean of few draws is below that of the mean of all; less so with more draws."""
     rng = np.random.default_rng(2)
     catalogue = rng.normal(0, 2, 2000)
     form, phi_p = risks.SoftmaxRisk(0.0), np.array([1.0])

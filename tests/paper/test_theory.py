@@ -1,4 +1,4 @@
-"""The propositions, each reached numerically: a tabular discriminator trained on V ends where they say."""
+"""The propositions, checked numerically: a tabular discriminator trained on V ends where they say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHAPE = (4, 3)
 
 
 def world(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Random p_p, p_n, p_g over the pairs, every cell possible."""
+    """Random p_p, p_n, p_g over the pairs, nonzero in every cell."""
     rng = np.random.default_rng(seed)
     p_p, p_n, p_g = (rng.dirichlet(np.full(12, 2.0)).reshape(SHAPE) for _ in range(3))
     return p_p, p_n, p_g
@@ -29,7 +29,7 @@ def mixture(p_p: np.ndarray, p_n: np.ndarray, prior: float) -> np.ndarray:
 
 
 def reachable_world(prior: float) -> tuple[np.ndarray, np.ndarray]:
-    """p_p and p_n so alike that p_u <= 2 p_p everywhere: only then does an optimal generator exist."""
+    """p_p and p_n so similar that p_u <= 2 p_p everywhere: only then does an optimal generator exist."""
     rng = np.random.default_rng(5)
     p_p = rng.uniform(1.0, 1.4, SHAPE)
     p_n = rng.uniform(1.0, 1.4, SHAPE)
@@ -93,7 +93,7 @@ def test_theorem_2_any_other_generator_has_a_larger_value(seed: int, prior: floa
     p_p, p_n = reachable_world(prior)
     best = theory.equilibrium_generator(p_p, mixture(p_p, p_n, prior))
     other = np.random.default_rng(seed).dirichlet(np.ones(12)).reshape(SHAPE)
-    p_g = (1 - share) * best + share * other  # from next to the optimum to anywhere
+    p_g = (1 - share) * best + share * other  # from close to the optimum to far away
     assert theory.generator_value(p_p, p_n, p_g, prior) > theory.equilibrium_value(prior)
 
 
@@ -122,7 +122,7 @@ def test_unreachable_equilibrium_is_an_error() -> None:
 
 
 def test_equilibrium_value_known_answers() -> None:
-    # prior -> 1: H(1/2) = log 2. prior -> 0: nothing left to tell apart.
+    # prior -> 1: H(1/2) = log 2. prior -> 0: nothing left to distinguish.
     assert theory.equilibrium_value(1 - 1e-12) == pytest.approx(-2 * math.log(2))
     assert theory.equilibrium_value(1e-12) == pytest.approx(0.0, abs=1e-10)
     assert theory.equilibrium_value(0.5) == pytest.approx(2 * (0.25 * math.log(0.25) + 0.75 * math.log(0.75)))

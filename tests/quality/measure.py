@@ -1,8 +1,8 @@
-"""What every model reaches on the validation part of ML-100k u1, over seeds: the file that the quality test reads.
+"""Measures every model on the validation part of ML-100k u1, over seeds; writes the file that the quality test reads.
 
     python tests/quality/measure.py [--seeds 6]
 
-Run it when a change is meant to change quality, and look at what it changed. The test part has no place here.
+Run it when a change is meant to affect quality, and look at the differences. The test part is not used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILE = Path(__file__).with_name("ml-100k-valid.json")
 METRIC = "NDCG@10"
 CASES: dict[str, dict[str, Any]] = {
     **{name: {} for name in REGISTRY},
-    # Fakes this heavy make the generators matter; by default they move the metric by less than a seed does.
+    # Fakes this heavy make the generators matter; by default they change the metric by less than a seed does.
     "pure, heavy fakes": {
         "fake_weight": 1.0,
         "fake_ratio": 0.25,
@@ -31,7 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
         "users": "free",
     },
 }
-"""Settings beside the defaults."""
+"""Settings in addition to the defaults."""
 
 
 def validation_part(data: pr.Interactions) -> pr.Split:

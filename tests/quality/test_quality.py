@@ -1,8 +1,8 @@
-"""Every model reaches on real data what it was measured to reach: a change that loses quality fails here.
+"""Every model reaches its measured quality on real data: a change that loses quality fails here.
 
-The bands are those of `measure.py`: the mean over seeds and four deviations to either side. Seed 0, which is played
-here, is one of those measured; the room is for another machine's arithmetic. A result above the band fails, too: a
-real gain is measured again, and anything else that good is a leak.
+The bands are those of `measure.py`: the mean over seeds and four deviations to either side. Seed 0, which is used
+here, is one of those measured; the margin is for another machine's arithmetic. A result above the band fails, too: a
+real gain has to be measured again, and anything else that good is a leak.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_a_model_reaches_what_it_was_measured_to_reach(case: str, quality) -> No
 
 
 def test_the_non_negative_clamp_is_idle_then_helps_then_hurts(parts: pr.Split) -> None:
-    """What theory.md says of nnPU and the printed risk; bit for bit idle at a prior of 0.01."""
+    """What theory.md says about nnPU and the printed risk; at a prior of 0.01, not a bit changes."""
     printed = {"stratified": False, "unlabeled_ratio": 4, "epochs": 90}
 
     def found(prior: float, non_negative: bool) -> float:

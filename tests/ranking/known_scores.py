@@ -12,7 +12,7 @@ from purerec.ranking.scorers import Factors
 
 @dataclass
 class Table:
-    """A generic model: scores that are written down. Remembers how many users it was asked for."""
+    """A generic model with given scores. Records how many users were requested."""
 
     scores: np.ndarray
     name: str = "table"
@@ -30,7 +30,7 @@ class Table:
 
 @dataclass
 class Product:
-    """A factor model; small whole numbers in the factors make its scores exact, whoever computes them."""
+    """A factor model; small integers in the factors make its scores exact, however they are computed."""
 
     parts: Factors
     name: str = "product"

@@ -1,4 +1,4 @@
-"""Ranks and lists against a full sort, and the promises about ties, blocks and threads."""
+"""Ranks and lists against a full sort, and the guarantees about ties, blocks and threads."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_known_answer() -> None:
 
 
 def test_many_users_with_many_positives() -> None:
-    """Both sides of the switch between comparing and binary search, beside each other."""
+    """Both sides of the switch between comparing and binary search, in one call."""
     rng = np.random.default_rng(8)
     n_items = 4 * MANY
     product = Product(random_factors(rng, 8, n_items, 3, whole=True))
@@ -152,7 +152,7 @@ def test_many_users_with_many_positives() -> None:
 
 
 def test_constant_scorer_is_a_random_ranking() -> None:
-    """With one positive per user its rank is spread evenly; a perfect or a worst ranking would show at once."""
+    """With one positive per user, its rank is uniform; a perfect or worst ranking would show immediately."""
     n_users, n_items = 400, 101
     positives = Csr.of(np.arange(n_users), np.arange(n_users) % n_items, (n_users, n_items))
     for model in (
@@ -194,7 +194,7 @@ def test_memory_and_threads_change_nothing(kind: str) -> None:
 
 
 def test_few_users_get_the_lists_of_many() -> None:
-    """The short way for single requests has the same bits as the tiled one."""
+    """The shortcut for single requests gives the same bits as the tiled code."""
     rng = np.random.default_rng(4)
     model = Product(random_factors(rng, 40, 3000, 13, whole=False))
     lists = top_k(model, np.arange(40), 15)

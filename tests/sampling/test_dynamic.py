@@ -1,4 +1,4 @@
-"""The `negatives` and `candidates` settings of GMF, PU-GMF and PURE; tests/engines/test_choice.py has the choice."""
+"""The `negatives` and `candidates` settings of GMF, PU-GMF and PURE; the choice: engines/pure/cpu/test_choice.py."""
 
 import numpy as np
 import pytest

@@ -30,7 +30,7 @@ def random_matrix(n_users: int, n_items: int, density: float, seed: int) -> npt.
 
 
 def test_kernels_see_one_type_whatever_flags_the_arrays_have() -> None:
-    """Or everything that draws would be compiled once more for arrays that can be written to."""
+    """Otherwise everything that draws would be compiled again for writable arrays."""
     observed = random_matrix(5, 7, 0.4, 0)
     constant = csr(observed)
     for array in constant:
@@ -40,7 +40,7 @@ def test_kernels_see_one_type_whatever_flags_the_arrays_have() -> None:
 
 
 def assert_fits(counts: npt.NDArray[np.int64], expected: npt.NDArray[np.float64]) -> None:
-    """A chi-square test that a right sampler fails once in 10,000 (the seeds are fixed, so: never)."""
+    """A chi-square test that a correct sampler fails once in 10,000 (the seeds are fixed, so: never)."""
     assert counts[expected == 0].sum() == 0
     kept = expected > 0
     statistic = float(np.sum((counts[kept] - expected[kept]) ** 2 / expected[kept]))
@@ -118,7 +118,7 @@ def test_popular_items_come_in_proportion(memory_mb: float, touches: str) -> Non
 
 @FILTERS
 def test_popular_fallback_is_in_proportion(memory_mb: float) -> None:
-    # User 0 has touched the one item that nearly all weight is on, so most draws go through the enumeration.
+    # User 0 has touched the one item with nearly all the weight, so most draws go through the enumeration.
     observed = np.zeros((1000, 6), dtype=bool)
     observed[:, 2] = True
     observed[1:4, 4] = True
@@ -163,7 +163,7 @@ def test_a_single_free_item_is_quick(memory_mb: float) -> None:
     sampler.items_for([0], seed=0)
     start = time.perf_counter()
     items = sampler.items_for(np.zeros(100_000, int), seed=0)
-    assert time.perf_counter() - start < 1.0  # by rejection: two thousand million tries
+    assert time.perf_counter() - start < 1.0  # by rejection: two billion tries
     assert np.all(items == 12_345)
 
 

@@ -1,4 +1,4 @@
-"""Servers that run as people run them: another process, a free port on loopback."""
+"""Servers run as in practice: another process, a free port on loopback."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOKEN = "a-token-for-tests-only-0123456789"
 
 
 def tiny_log(seed: int = 0) -> Interactions:
-    """Two tastes, 40 people, 60 items, some without a title and one with markup; ids that need quoting."""
+    """40 people with two tastes, 60 items, some without a title and one with markup; ids that need quoting."""
     rng = np.random.default_rng(seed)
     user, item = np.nonzero(np.add.outer(np.arange(40), np.arange(60)) % 2 == 0)
     kept = rng.random(len(user)) < 0.4

@@ -1,4 +1,4 @@
-"""Every endpoint gives what the model gives in Python."""
+"""Every endpoint gives the same as the model in Python."""
 
 from dataclasses import asdict
 
@@ -185,7 +185,7 @@ def test_openapi_has_examples_for_every_operation(served: Served):
 
 
 def test_openapi_states_every_limit(served: Served):
-    """As numbers for programs, and where people look for them."""
+    """As numbers for programs, and in the text for people."""
     description = served.get("/openapi.json").json()
     assert description["info"]["x-limits"] == asdict(Limits())
     assert served.get("/v1/model").json()["limits"].items() <= asdict(Limits()).items()

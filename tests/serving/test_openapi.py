@@ -1,4 +1,4 @@
-"""Schemathesis: requests made from the OpenAPI, right ones and wrong ones, against the running service."""
+"""Schemathesis: valid and invalid requests generated from the OpenAPI schema, against the running service."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ _EXCEPT_LISTS = "\n".join(
     f'[[operations]]\ninclude-path = "{path}"\nchecks.positive_data_acceptance.enabled = false' for path in LISTS
 )
 PEOPLE, K = 4, 125
-"""Their product may be asked for with whatever rules"""
+"""Their product may be requested with any rules"""
 
 
 def schemathesis(folder: Path, *words: str) -> str:
@@ -35,16 +35,16 @@ def schemathesis(folder: Path, *words: str) -> str:
 
 
 def test_service_keeps_to_its_description(served: Served, tmp_path: Path):
-    """Documented statuses, types and schemas only; right requests accepted, wrong ones refused; never a 500.
+    """Documented statuses, types and schemas only; valid requests accepted, invalid ones refused; never a 500.
 
-    Of lists with rules a schema cannot say which are right: it knows neither the columns nor a bound on a product.
+    For lists with rules a schema cannot say which are valid: it knows neither the columns nor a bound on a product.
     """
     (tmp_path / "schemathesis.toml").write_text(_EXCEPT_LISTS)
     assert "12 selected / 12 total" in schemathesis(tmp_path, served.url + "/openapi.json")
 
 
 def test_right_requests_for_lists_are_accepted(served: Served, tmp_path: Path):
-    """With what a schema cannot say put into it: ids and columns of this model, and a product that is in bounds."""
+    """With what a schema cannot express added: ids and columns of this model, and a product within bounds."""
     description = served.get("/openapi.json").json()
     conditions = {"enum": ["year>=1990", "genre=Sea|Star", "genre!=Ship", "in_stock", "!in_stock"]}
     fields = description["components"]["schemas"]["RecommendRequest"]["properties"]

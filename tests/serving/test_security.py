@@ -18,7 +18,7 @@ from serving.conftest import TOKEN, Served, problem_of
 
 
 def like(token: str, alike: Callable[[bytes], bytes]) -> str:
-    """Another token of the same length whose digest is alike in some way."""
+    """Another token of the same length whose digest is similar in some way."""
     wanted = alike(hashlib.sha256(token.encode()).digest())
     for n in itertools.count():
         other = f"{n:0{len(token)}d}"
@@ -75,7 +75,7 @@ def test_without_the_right_token(guarded: Served, header: str | None):
 
 
 def test_tokens_are_compared_whole_and_in_constant_time(monkeypatch: pytest.MonkeyPatch):
-    """What `hmac` says of the two digests decides, and nothing else."""
+    """Only the result of `hmac` on the two digests decides."""
     compared = []
 
     def compare(given: bytes, wanted: bytes) -> bool:
@@ -130,12 +130,12 @@ def test_headers(served: Served, path: str):
 
 
 def test_other_names_of_the_machine_are_refused(served: Served, guarded: Served):
-    """A name that somebody else made to point to 127.0.0.1 (DNS rebinding)."""
+    """A name that somebody else has pointed to 127.0.0.1 (DNS rebinding)."""
     for name in ("localhost", "LOCALHOST:80", "127.0.0.1", f"127.0.0.1:{served.port}", "[::1]:80"):
         assert served.get("/v1/model", headers={"host": name}).status_code == 200
     for name in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "127.0.0.1@evil", "a:b"):
         problem_of(served.get("/v1/model", headers={"host": name}), 421)
-        assert guarded.get("/v1/model", headers={"host": name}).status_code == 200  # a token is guard enough
+        assert guarded.get("/v1/model", headers={"host": name}).status_code == 200  # a token is protection enough
 
 
 def test_cors_is_off_by_default(served: Served):

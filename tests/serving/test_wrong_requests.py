@@ -1,4 +1,4 @@
-"""What is too much, malformed or hostile is answered with a problem document, quickly, and hurts nobody else."""
+"""Oversized, malformed or hostile requests quickly get a problem document, and affect nobody else."""
 
 import contextlib
 import json
@@ -162,7 +162,7 @@ def test_hundred_megabytes_in_chunks(served: Served):
         for _ in range(100):
             yield b" " * (1 << 20)
 
-    # Or cut off in the middle of the sending, which is as good.
+    # Or it is cut off while sending, which is just as good.
     with contextlib.suppress(httpx.WriteError, httpx.ReadError, httpx.RemoteProtocolError):
         problem_of(served.client.post("/v1/recommend", content=chunks()), 413)
     assert served.get("/healthz").status_code == 200
@@ -203,7 +203,7 @@ def test_endless_head(served: Served):
 
 
 def test_clients_that_hang(served: Served):
-    """Nothing at all, half a head, half a body: each is told or cut off, and others are served meanwhile."""
+    """Nothing at all, half a head, half a body: each gets an error or is cut off, and others are served meanwhile."""
     silent, head, body = served.connect(), served.connect(), served.connect()
     with silent, head, body:
         head.sendall(b"GET /healthz HTTP/1.1\r\nhost: ")
@@ -229,7 +229,7 @@ def test_pipelined_requests(served: Served):
 
 
 def test_a_client_that_does_not_take_its_answers(served: Served):
-    """Many requests at once and no reading: cut off when the time is up, with most of it unsent."""
+    """Many requests at once and no reading: cut off when the time is up, with most answers unsent."""
     request = b"GET /v1/users/u3/recommendations?k=60&exclude_seen=false HTTP/1.1\r\nhost: localhost\r\n\r\n"
     n = 5000
     with served.connect() as connection:
@@ -237,7 +237,7 @@ def test_a_client_that_does_not_take_its_answers(served: Served):
         sending.start()
         sending.join(10)
         done = -1
-        while (now := _answered(served)) != done:  # nothing more for five seconds, of which two are allowed
+        while (now := _answered(served)) != done:  # nothing more for five seconds; two are allowed
             done = now
             time.sleep(5)
         answers = read_all(connection).count(b"HTTP/1.1 200")

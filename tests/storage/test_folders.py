@@ -150,7 +150,7 @@ def test_vocabularies_come_back(ids):
     assert storage.unpack_vocabulary("item", storage.pack_vocabulary(vocabulary)) == vocabulary
 
 
-# ---------------------------------------------------------------------- what others are doing meanwhile
+# ---------------------------------------------------------------------- concurrent processes
 
 WRITING = """
 import sys, time
@@ -216,7 +216,7 @@ def test_without_an_exchange_of_names_a_folder_is_put_back(tmp_path, monkeypatch
 
 
 def test_a_model_folder_of_the_first_release():
-    """Written by the code before format 2; its scores are what that code had."""
+    """Written by the code before format 2, with the scores of that code."""
     model = load_model(ROOT / "tests" / "fixtures" / "model-format-1")
     expected = [-0.0024574, 0.01001406, -0.00187775, 0.05630706, -0.07294443, 0.00127738]
     np.testing.assert_allclose(model.score([0])[0], expected, rtol=1e-5)

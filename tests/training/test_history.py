@@ -11,7 +11,7 @@ FLAT = {"epoch": 3, "phase": "the game", "loss": 0.5, "D(fake)": math.inf, "P@5"
 
 
 def test_a_record_is_kept_in_one_table():
-    """As checkpoints and logs of earlier versions have it."""
+    """As in checkpoints and logs of earlier versions."""
     record = Record.read(json.loads(json.dumps(FLAT)))
     assert record == Record(3, {"loss": 0.5, "D(fake)": math.inf, "P@5": 0.25}, "the game", 1.5)
     assert record.to_dict() == FLAT
@@ -29,7 +29,7 @@ def test_what_makes_no_sense_is_refused(wrong):
 
 
 def test_validations_since_the_best_are_counted_by_the_metric():
-    """Whatever its name is: no other number is taken for it."""
+    """Whatever its name: no other number is mistaken for it."""
     records = [Record(n, {"loss": 1.0, "x@y": 2.0} | ({"Coverage@5": 0.1} if n % 2 else {})) for n in range(8)]
     assert History(records, metric="Coverage@5", best_epoch=3).bad_rounds == 2
     assert History(records, metric="Coverage@5").bad_rounds == 0

@@ -172,7 +172,7 @@ def test_the_log_of_a_killed_run_has_every_epoch_once(tmp_path):
 
     with pytest.raises(RuntimeError):
         go(Walk(), run=Run(log=log, callbacks=(crash,), **options))
-    assert log.read_text().count("\n") == 8  # two more than the checkpoint knows of
+    assert log.read_text().count("\n") == 8  # two more than in the checkpoint
     log.write_text(log.read_text() + '{"epoch": 8, "lo')
     go(Walk(), run=Run(log=log, resume=True, **options))
     assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == list(range(20))
@@ -216,7 +216,7 @@ def test_a_checkpoint_that_makes_no_sense_is_refused(tmp_path, change):
     write_folder(tmp_path / "c", kind="checkpoint", manifest=facts, tensors=tensors)
     with pytest.raises(StoreError, match="is not a valid checkpoint"):
         go(Walk(), run=options)
-    go(Walk(), run=Run(checkpoint=tmp_path / "c"))  # starts afresh
+    go(Walk(), run=Run(checkpoint=tmp_path / "c"))  # starts over
 
 
 def test_progress_goes_to_standard_error(capsys):
@@ -249,12 +249,12 @@ for line in sys.stdin:
     print(pid, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
-"""A fit in a fork of its own for every line that it is told; says the process, and then how it ended."""
+"""A fit in a new fork for every line of input; prints the process, and then how it ended."""
 
 
 @pytest.mark.slow
 def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path):
-    """Before the weight of PURE's history is chosen, for which these are people enough, and after."""
+    """Before the weight of PURE's history is chosen, for which there are enough people, and after."""
     whole, part = tmp_path / "whole", tmp_path / "part"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-W", "ignore", "-c", KILLED], env=os.environ, **pipes) as forks:
@@ -274,7 +274,7 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path):
         for _ in range(8):
             before, pid = _next_epoch(part), start(part)
             while psutil.pid_exists(pid) and _next_epoch(part) == before:
-                time.sleep(0.05)  # until it has got further than the one before
+                time.sleep(0.05)  # until it has got further than the previous one
             time.sleep(rng.uniform(0, 0.3))
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

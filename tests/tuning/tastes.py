@@ -1,4 +1,4 @@
-"""Data, a task and a look into study files, for tests of searches."""
+"""Data, a task and the content of study files, for tests of searches."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from purerec.tuning.objective import Task
 
 
 def columns(n=1500, seed=0):
-    """60 people, 40 things, in two tastes."""
+    """60 people and 40 items, with two tastes."""
     rng = np.random.default_rng(seed)
     user = rng.integers(0, 60, n)
     return user, 2 * rng.integers(0, 20, n) + user % 2
@@ -19,7 +19,7 @@ def task(**changes):
 
 
 def settings_tried(path, model):
-    """Settings of the trials that ended, as the study file has them."""
+    """Settings of the finished trials in a study file."""
     from purerec.tuning.study import need_optuna
 
     optuna = need_optuna()

@@ -14,7 +14,7 @@ class Truth:
 
 
 def test_by_the_true_relevance_it_is_found():
-    """Tastes that are all but certain, and no bias: what the estimators assume."""
+    """Almost certain tastes, and no bias: what the estimators assume."""
     world = pr.make_world(
         users=400, items=300, prior=0.1, exposure=0.0, activity=0.0, affinity=20.0, interactions=4800, seed=0
     )

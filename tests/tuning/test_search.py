@@ -54,7 +54,7 @@ def test_a_model_in_epochs_reports_at_fifths_and_ends_with_what_an_evaluation_sa
 
 
 def test_pruning_gives_up_on_what_goes_badly(monkeypatch):
-    """Every fourth trial is hopeless from its first report on, and would be noticed if it ran to its end."""
+    """Every fourth trial is hopeless from its first report, and would be noticed if it ran to its end."""
     ended, number = [], iter(range(100))
 
     def measure(self, model, settings, report, deadline=math.inf):
@@ -188,7 +188,7 @@ def test_the_best_is_kept_only_if_it_is_better_beyond_noise(monkeypatch, differe
 
 
 def test_how_many_false_betters_are_to_be_expected():
-    """What docs/tuning.md tells: half of the level, for each model with something to search."""
+    """As docs/tuning.md says: half of the level, for each model with something to search."""
     rng = np.random.default_rng(0)
     passed = 0
     for _ in range(4000):

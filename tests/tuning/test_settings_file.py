@@ -70,7 +70,7 @@ def test_settings_are_refused_where_their_search_had_rows_of_the_test_part(tmp_p
     assert shared > 0
     with pytest.raises(DataError, match=rf"{shared} of the {len(other.test.pairs)} rows .*here ratio .*seed=1.*tune"):
         settings_file.check_searched(path, log, other, warnings.append)
-    # The same test part, and train and validation divided otherwise: none of its rows was searched on.
+    # The same test part, and train and validation divided differently: none of its rows was searched on.
     again = pr.split(log, "ratio", seed=0, valid=False)
     settings_file.check_searched(path, log, again, warnings.append)
     assert not warnings

@@ -37,7 +37,7 @@ def test_a_search_goes_on_as_if_it_had_never_stopped(tmp_path, monkeypatch):
     assert found.trials == 14
     assert settings_tried(tmp_path / "parts", "itemknn") == settings_tried(tmp_path / "whole", "itemknn")
     assert (found.best, found.best_settings, found.check) == (whole.best, whole.best_settings, whole.check)
-    # All is there: nothing is fitted any more.
+    # All trials are there: nothing is fitted.
     monkeypatch.setattr(Task, "measure", None)
     monkeypatch.setattr(Task, "check", None)
     again = tune(task(), "itemknn", budget=Budget(trials=14), study=tmp_path / "parts")
@@ -75,7 +75,7 @@ def test_a_study_of_another_search_is_refused(tmp_path):
             tune(changed, "itemknn", budget=Budget(trials=1), study=path)
     with pytest.raises(ConfigError, match="fixed was"):
         tune(task(), "itemknn", fixed={"neighbors": 3}, budget=Budget(trials=1), study=path)
-    tune(task(), "ease", budget=Budget(trials=1), study=path)  # another model has a study of its own in the file
+    tune(task(), "ease", budget=Budget(trials=1), study=path)  # another model has its own study in the file
     assert settings_tried(path, "itemknn") == [{}]
 
 
@@ -111,7 +111,7 @@ def test_half_a_line_of_a_killed_process_is_taken_off_and_other_files_are_left_a
 
 
 def elsewhere(code, *arguments):
-    """Another process that says when it is ready, and stays until its standard input is closed."""
+    """Another process that reports when it is ready, and stays until its standard input is closed."""
     code = f"import sys\n{code}\nprint('ready', flush=True)\nsys.stdin.read()"
     other = subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
@@ -143,7 +143,7 @@ def test_a_study_that_another_process_is_at_is_left_alone(tmp_path):
         assert path.read_bytes() == before
     finally:
         other.communicate(timeout=60)
-    assert tune(task(), "itemknn", budget=Budget(trials=3), study=path).trials == 3  # gone with the process
+    assert tune(task(), "itemknn", budget=Budget(trials=3), study=path).trials == 3  # the lock ended with the process
 
 
 def test_a_full_disk_is_told_and_the_trials_before_are_kept(tmp_path, monkeypatch):

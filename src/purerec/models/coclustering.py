@@ -146,7 +146,7 @@ class CoClustering(RatingModel):
             weight[:] = unlabeled_weight(len(item_idx), n, self.config.unlabeled_ratio)
         weight[item_idx], value[item_idx] = 1, self._scale[2]
         rows = p["block"][:, p["item_cluster"]] + p["item_offset"]
-        if self.config.target == "binary":  # what they like does not tell their average rating
+        if self.config.target == "binary":  # what they like does not reveal their average rating
             rows = rows + ((weight @ value) / weight.sum() - p["user_average"])[:, None]
         return int(np.argmin((rows - value) ** 2 @ weight))
 

@@ -11,10 +11,10 @@ sum_i q_i q_i' is the same for all users. nu scales the penalty with how often a
 An epoch solves a dim x dim system for each user and item by Cholesky: n_p dim^2 + (n_users + n_items) dim^3 / 3
 operations. Use it as a strong quick start: ten epochs suffice.
 
-Why not implicit's AlternatingLeastSquares: it has one penalty for all rows (nu = 0), which is what Rendle et al.
-found to hold iALS back (on ML-100k the search here agrees); its default solver is approximate (three steps of
-conjugate gradients; from a width of 64 on it is the quicker one), its exact one slower than this; and it would be a
-compiled dependency for a hundred lines. tests/models/test_ials.py holds one to the other.
+Why not implicit's AlternatingLeastSquares: it has one penalty for all rows (nu = 0), which Rendle et al. found to
+hold iALS back (a search on ML-100k agrees); its default solver is approximate (three steps of conjugate gradients;
+faster from a width of 64 up), its exact one is slower than this; and it would be a compiled dependency for a hundred
+lines. tests/models/test_ials.py compares the two.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Luo, Zhou, Xia, Zhu (2014), An Efficient Non-Negative Matrix-Factorization-Based
 for Recommender Systems; for known pairs only, where Lee and Seung (2001) use a full matrix.
 
     min over p, q >= 0  sum over known pairs of w_ui ((r_ui - p_u.q_i)^2 + regularization (|p_u|^2 + |q_i|^2))
-    p_uf <- p_uf * sum_i w_ui q_if r_ui / (sum_i w_ui q_if (p_u.q_i) + regularization p_uf sum_i w_ui),  then q alike
+    p_uf <- p_uf * sum_i w_ui q_if r_ui / (sum_i w_ui q_if (p_u.q_i) + regularization p_uf sum_i w_ui),  q likewise
 
 The step keeps signs and never raises the objective; there is no learning rate. For implicit feedback a positive is 1
 with weight 1, and an unlabeled pair is 0 with weight unlabeled_ratio n_u / (n_items - n_u): how often it would be

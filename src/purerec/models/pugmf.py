@@ -89,7 +89,7 @@ class PUGMFConfig(DiscriminatorConfig):
         return self
 
     def shares_draws(self, n_items: int) -> bool:
-        """Not by default where the observed pairs are left out, as in the paper."""
+        """Not by default if the observed pairs are left out, as in the paper."""
         return super().shares_draws(n_items) and (self.stratified or self.unlabeled == "shared")
 
     search_space: ClassVar[SearchSpace] = {
@@ -110,7 +110,7 @@ class PUGMF(DiscriminatorModel):
         return {"stratified": False, **settings}
 
     def _settings(self, positives: Csr) -> GameSettings:
-        """Without the stratum, as in the paper, exactly so where settings are given."""
+        """Without the stratum, the game is that of the paper; given settings are used unchanged."""
         config, n, settings = self.config, len(positives), super()._settings(positives)
         settings = replace(
             settings,
@@ -134,7 +134,7 @@ class PUGMF(DiscriminatorModel):
         return super()._chooses_width() and self.config.stratified
 
     def _unlabeled_per_epoch(self, n: int, ratio: float, settings: GameSettings) -> int:
-        """C per positive; without the stratum, as many as the bound of the paper asks for."""
+        """C per positive; without the stratum, as many as the bound of the paper requires."""
         if self.config.prior == PER_USER:  # the same for each batch, so that every positive of a full one has a draw
             batch_size = min(settings.batch_size, n)
             return math.ceil(ratio * batch_size) * math.ceil(n / batch_size)

@@ -164,7 +164,7 @@ class PURE(WithHistory, PUGMF):
         if pretrained.users != train.users or pretrained.items != train.items:
             raise ConfigError("the pre-trained model was fitted on other data; fit it on the same train part")
         others = len(pretrained.seen) - pretrained.seen.overlap(train.positives)
-        if others:  # of the test part, perhaps, which no later check would find
+        if others:  # perhaps of the test part, which no later check would find
             raise ConfigError(
                 f"the pre-trained model was fitted on {others:,} positives that are not in this train part; fit it "
                 "on the same train part"
@@ -187,7 +187,7 @@ class PURE(WithHistory, PUGMF):
         return self.config.pretrain_epochs
 
     def _chooses_width(self) -> bool:
-        """Not with fakes by relu, which cannot be turned with the embeddings."""
+        """Not with relu fakes, which cannot be rotated with the embeddings."""
         return super()._chooses_width() and self.config.output == "linear"
 
     def _pretrain_epochs(self, game: DiscriminatorGame) -> int:

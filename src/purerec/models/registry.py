@@ -116,13 +116,13 @@ def _own_class(name: str) -> type[Recommender] | None:
 
 
 def register_imports() -> None:
-    """Import what PUREREC_IMPORT or --import names, and register the classes among it."""
+    """Import what PUREREC_IMPORT or --import names, and register any classes."""
     for path in import_first():
         _register(import_object(path))
 
 
 def other_names() -> list[str]:
-    """The names of models that are not purerec's own, as far as they are registered or installed."""
+    """The names of registered or installed models that are not purerec's own."""
     register_imports()
     return sorted({*_OWN, *installed_names(GROUP)})
 

@@ -61,7 +61,7 @@ def negative_risk(phi_p: Logits, phi_u: Logits, prior: float) -> float:
 def nnpu_step_objective(phi_p: Logits, phi_u: Logits, prior: float) -> float:
     """What a non-negative PU step descends on (Kiryo et al. 2017, Algorithm 1 with beta = 0, gamma = 1).
 
-    The PU risk while the negative part is sound. Once that part is below 0, the step climbs back: it descends
+    The PU risk while the negative part is at least 0. Once that part is below 0, the step climbs back: it descends
     on minus the negative part and leaves the positive part alone. The clamped value would only stop there.
     """
     negative = negative_risk(phi_p, phi_u, prior)
@@ -79,8 +79,8 @@ def small_prior_risk(phi_p: Logits, phi_u: Logits) -> float:
 def stratified_pu_risk(phi_p: Logits, phi_unobserved: Logits, prior: float, observed: float) -> float:
     """Eq. (PUrisk) from positives and *unobserved* pairs; `observed` is the share of all pairs that is observed.
 
-    R_u^- is a mean over all pairs, the observed ones among them. Where draws come from the unobserved pairs only, the
-    observed stratum is put back exactly, from the positives: R_u^- = observed R_p^- + (1 - observed) R_unobserved^-.
+    R_u^- is a mean over all pairs, including the observed ones. If draws come from the unobserved pairs only, the
+    observed stratum is added exactly, from the positives: R_u^- = observed R_p^- + (1 - observed) R_unobserved^-.
     At prior = observed this is the PN risk (every unobserved pair a negative); a larger prior says how many
     relevant pairs were never seen.
     """
@@ -130,30 +130,30 @@ class LogisticRisk:
 
 @dataclass(frozen=True)
 class SoftmaxRisk:
-    """The PU risk of a small prior, where every user has a prior of their own: the softmax loss.
+    """The PU risk of a small prior, with a separate one for every user: the softmax loss.
 
         R = mean over positives of  -phi_p / T + log(own e^(phi_p / T) + (1 - own) mean over its draws of e^(phi / T))
 
     A prior per user is a free bias b per user in `small_prior_risk`. At its best value, which is
     minus the logarithm, the exponential part is 1 and the bias is gone (`profiled_prior_risk`). Each positive has
     draws of its own user and stands for all positives of that user. The logarithm of a mean of few draws is below
-    that of the mean of all: the draws share a push of 1 among them, however easy they all are. So the estimate is
+    that of the mean of all: the draws share a push of 1, however easy they all are. So the estimate is
     biased, unlike that of `LogisticRisk`, and has less variance.
     """
 
     own: float
-    """Share of the observed pairs in the unlabeled part, for which the positive itself stands; 0: the printed form,
+    """Share of the observed pairs in the unlabeled part, represented by the positive itself; 0: the printed form,
     whose unlabeled part leaves them out"""
     temperature: float = 1.0
-    """T: scores are divided by it. The logarithm is the mean score under the adversary within a KL ball around the
-    draws who makes it highest; the higher T, the smaller the ball and the less a false negative matters."""
+    """T: scores are divided by it. The logarithm is the highest mean score of an adversary within a KL ball around
+    the draws; the higher T, the smaller the ball and the less a false negative matters."""
 
     def value(self, phi_p: Logits, phi_u: Logits) -> float:
         """What a step descends on. Draw k belongs to positive k modulo n_p; every positive has at least one."""
         return _mean(self._terms(phi_p, phi_u)[0])
 
     def shares(self, phi_p: Logits, phi_u: Logits) -> tuple[Logits, Logits]:
-        """What each logit has of the sum of exponentials of its positive: (n_p,) and (n_u,)."""
+        """The share of each logit in the sum of exponentials of its positive: (n_p,) and (n_u,)."""
         _, of_own, of_draws = self._terms(phi_p, phi_u)
         return of_own, of_draws.ravel()[: phi_u.size]
 

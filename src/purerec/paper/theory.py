@@ -9,7 +9,7 @@ p_g. Unlabeled pairs are the mixture p_u = prior * p_p + (1 - prior) * p_n. (The
 What the equilibrium means for ranking: at the global optimum (Theorem 2) D is prior / 2 on every pair, so it
 ranks nothing. A recommender is the discriminator on its way there, not at the end: stop before, or keep the
 share of the fakes small, so that D* stays close to prior * p_p / p_u, which ranks by relevance. The optimum
-asks for p_g = 2 p_p - p_u, not for p_g = p_p, and that is a distribution only if no pair is more than twice as
+requires p_g = 2 p_p - p_u, not p_g = p_p, and that is a distribution only if no pair is more than twice as
 frequent among the unlabeled as among the relevant. One pair that is drawn as unlabeled and never relevant
 breaks it, so in a real catalogue the constant is a limit of the theory, not a place where training ends.
 
@@ -110,7 +110,7 @@ def equilibrium_discriminator(prior: float) -> float:
 
 
 def equilibrium_generator(p_p: Distribution, p_u: Distribution) -> Distribution:
-    """Theorem 2 (global optimum): p_p = (p_u + p_g) / 2, solved for p_g; an error where no p_g can do it."""
+    """Theorem 2 (global optimum): p_p = (p_u + p_g) / 2, solved for p_g; an error if there is no such p_g."""
     p_g: Distribution = 2 * _check(p_p, "p_p") - _check(p_u, "p_u")
     if np.any(p_g < 0):
         count = np.count_nonzero(p_g < 0)
@@ -131,7 +131,7 @@ def squared_pu_risk(x: Distribution, b: Distribution, fakes: Distribution | None
 
 
 def _kl(p: Distribution, q: Distribution) -> float:
-    """KL(p | q) in nats, with 0 log 0 = 0; every p used here lies inside the support of its q."""
+    """KL(p | q) in nats, with 0 log 0 = 0; every p used here is within the support of its q."""
     inside = p > 0
     return float(np.sum(p[inside] * np.log(p[inside] / q[inside])))
 

@@ -1,7 +1,7 @@
-"""The state of a fit on disk, from which an interrupted fit continues to the same bits.
+"""The state of a fit on disk, from which an interrupted fit resumes bit for bit.
 
-Where several processes share a fit, each writes its own part of the state. All parts, and the manifest that lists
-them, go to a new folder, which replaces the old one when it is complete: a set is there as a whole or not at all.
+If several processes share a fit, each writes its own part of the state. All parts, and the manifest that lists
+them, go to a new folder, which replaces the old one when it is complete, so a set is either complete or absent.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _shared(learner: Trainable) -> SharedTrainable | None:
 
 
 def _difference(name: str, before: Any, now: Any) -> tuple[str, Any, Any]:
-    """Where two values differ: of tables, the first entry that does."""
+    """Where two values differ; for tables, the first entry that does."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in [*now, *before]:
             if before.get(key) != now.get(key):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 TIME_LIMIT = "time limit"
-"""How the reason begins for which a fit ended before its last epoch"""
+"""Start of the reason why a fit ended before its last epoch"""
 Measures = dict[str, float | str]
 """What a fit reports about an epoch: loss, norms and other quantities worth plotting, and its `phase`."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from purerec.errors import ConfigError, MissingExtraError, StoreError
 
 _SECONDS_BETWEEN = 0.1
-"""Between updates in a notebook: each one is a message"""
+"""Seconds between updates in a notebook: each one is a message"""
 
 if TYPE_CHECKING:
     from purerec.training.history import Record

@@ -29,7 +29,7 @@ class Run:
     checkpoint_epochs: int = 10
     """Epochs between checkpoints."""
     checkpoint_minutes: float = 5.0
-    """Write one after this many minutes in any case."""
+    """Also write one after this many minutes."""
     resume: bool = False
     """Continue from the checkpoint, if there is one."""
     log: Path | None = None

@@ -1,4 +1,4 @@
-"""Clusters for tests: to start one takes longer than what the commands do."""
+"""Clusters for tests: starting one takes longer than the commands."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ with connected_to_ray(sys.argv[1], purpose="a test"):
 
 @contextmanager
 def commands_on(address: str, environment: dict[str, str]) -> Iterator[Command]:
-    """Runs commands in a process that stays connected: to connect takes longer than what they do."""
+    """Runs commands in a process that stays connected: connecting takes longer than the commands."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     words = [sys.executable, "-c", COMMANDS, address]
     driver = subprocess.Popen(words, env=os.environ | environment, text=True, **pipes)
@@ -66,7 +66,7 @@ def commands_on(address: str, environment: dict[str, str]) -> Iterator[Command]:
 
 
 class OnRay(NamedTuple):
-    """A cluster of the commands' own."""
+    """A cluster started by the commands."""
 
     run: Command
     """Runs commands, one after the other; `check` is the exit code to expect"""
@@ -91,16 +91,16 @@ def on_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnRay]:
 def on_cluster() -> Iterator[Command]:
     """Runs commands on a cluster that somebody has started."""
     need("ray")
-    # `ray start` asks for a token if the home folder has one, and Ray's client sends none by itself.
+    # `ray start` requires a token if the home folder has one, and Ray's client does not send one by itself.
     own = {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    folder = Path(tempfile.mkdtemp(prefix="r"))  # names of sockets are short
+    folder = Path(tempfile.mkdtemp(prefix="r"))  # socket names must be short
     words = ["ray.scripts.scripts", "start", "--head", "--block", "--port", "0", "--num-cpus", "2"]
     words += ["--ray-client-server-port", str(port), "--include-dashboard=false", "--temp-dir", str(folder)]
     usual = os.environ | own | {"RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    usual |= {"GRPC_ENABLE_FORK_SUPPORT": "0"}  # else servers of clients may crash: ray-project/ray#63202
+    usual |= {"GRPC_ENABLE_FORK_SUPPORT": "0"}  # otherwise client servers may crash: ray-project/ray#63202
     null = subprocess.DEVNULL
     head = subprocess.Popen([sys.executable, "-m", *words], env=usual, stdout=null, stderr=null)
     try:
@@ -112,7 +112,7 @@ def on_cluster() -> Iterator[Command]:
         with commands_on(f"ray://127.0.0.1:{port}", own) as run:
             yield run
     finally:
-        head.terminate()  # and with it what it has started
+        head.terminate()  # and everything that it started
         head.wait(timeout=60)
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Workers that are killed (SIGKILL) once: one in the middle of writing lists, one that is about to rank.
+"""Workers that are killed (SIGKILL) once: one while it writes lists, one just before it ranks.
 
 See `test_lists` and `test_evaluations`.
 """

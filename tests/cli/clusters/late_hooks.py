@@ -1,7 +1,7 @@
 """Hooks for Ray's processes that wait until what they change is imported.
 
-Ray calls a hook in every process that it starts, and most of these import nothing of purerec: to import it in all of
-them would take longer than what the tests do.
+Ray calls a hook in every process that it starts, and most of these import nothing from purerec: importing it in all
+of them would take longer than the tests.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Connections to a cluster that runs, those that cannot be made, and those that are lost."""
+"""Connections to a running cluster, connections that fail, and connections that are lost."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ from purerec.errors import ConfigError, MissingExtraError, SharedError, UnknownI
 
 @pytest.mark.slow
 def test_on_a_cluster_that_runs(clicks, tmp_path, on_cluster):
-    """The only test with one: the servers of its clients, on fixed ports, would meet those of another."""
+    """The only test with one: its client servers, on fixed ports, would collide with those of another."""
     model, lists = saved_model(tmp_path / "model"), tmp_path / "lists"
     asked = "recommend", tmp_path / "model", "--all"
     assert "recommendations in 3 files" in on_cluster(*asked, "-k", 4, "--out", lists).out
@@ -65,7 +65,7 @@ def test_other_clusters_are_unknown(command, clicks, model):
 
 @pytest.mark.parametrize("failures", [2, 3])
 def test_a_head_that_fails_to_start_a_server_is_asked_again(monkeypatch, failures):
-    """As Ray does every now and then: ray-project/ray#63202."""
+    """As happens with Ray now and then: ray-project/ray#63202."""
     need("ray")
     import ray
 

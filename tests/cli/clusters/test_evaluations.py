@@ -1,4 +1,4 @@
-"""`purerec evaluate --on ray`: the digits of one process, though a worker dies."""
+"""`purerec evaluate --on ray`: the same digits as one process, even if a worker dies."""
 
 import json
 
@@ -9,7 +9,7 @@ from cli.conftest import refused
 
 
 def fitted(clicks, folder):
-    """What is evaluated, as words of the command, and the metrics that one process finds."""
+    """The arguments of the evaluation, and the metrics that one process finds."""
     split = pr.split(pr.read(clicks), "ratio")
     model = pr.make_model("pugmf", epochs=2, dim=4).fit(split.full_train, seed=0)
     words = ["evaluate", clicks, "--from", model.save(folder), "--split", "ratio"]

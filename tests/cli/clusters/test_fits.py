@@ -1,4 +1,4 @@
-"""`purerec fit --on ray`, on a cluster of the command's own: the same bits, whoever dies."""
+"""`purerec fit --on ray`, on a cluster that the command starts: the same bits, whoever dies."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`purerec recommend --all --on ray`: everybody once, though a worker dies, and what is there is not made again."""
+"""`purerec recommend --all --on ray`: everybody once, even if a worker dies, and finished files are not redone."""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,4 @@
-"""Readers of one's own, by suffix."""
+"""Custom readers, by suffix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The constants of a world: roots of increasing functions, and pairs that stand for all cells."""
+"""The constants of a world: roots of increasing functions, and pairs that represent all cells."""
 
 import math
 
@@ -24,7 +24,7 @@ def test_a_sigmoid_that_cannot_overflow():
 
 @pytest.mark.parametrize("most", [100, 1 << 20])
 def test_shares_are_an_unbiased_sum_over_all_cells(most, monkeypatch):
-    """All cells once in a small world; in a larger one half of them by weight, each with the share that undoes it."""
+    """All cells once in a small world; in a larger one, half of them by weight, with shares that correct for it."""
     monkeypatch.setattr(calibration, "PAIRS", most)
     users, items = 40, 30
     weight = 1.0 / np.arange(1, items + 1)

@@ -1,4 +1,4 @@
-"""The synthetic world: its truth is what it says, and its log shows only what was exposed."""
+"""The synthetic world: its truth is as documented, and its log shows only what was exposed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_prior_of_a_world_that_is_fitted_on_a_sample() -> None:
 
 
 def test_labels_follow_the_relevance(world: World) -> None:
-    """Among pairs of about equal rho, that share is relevant: a chi-square over deciles."""
+    """Among pairs with about the same rho, a share of rho is relevant: a chi-square over deciles."""
     rho, truth = world.relevance(EVERYONE).ravel().astype(float), world.truth(EVERYONE).ravel()
     order = np.argsort(rho)
     chi = 0.0
@@ -87,7 +87,7 @@ def test_observed_is_relevant_and_exposed(world: World) -> None:
 
 
 def test_exposure_happens_as_often_as_it_says(world: World) -> None:
-    """The jumps are exact: by item and by user, the exposed are as many as the probabilities sum to."""
+    """The jumps are exact: by item and by user, the number exposed matches the sum of the probabilities."""
     probability, exposed = world.exposure(EVERYONE).astype(float), world.exposed(EVERYONE)
     for axis in (0, 1):
         variance = (probability * (1 - probability)).sum(axis)
@@ -98,7 +98,7 @@ def test_exposure_happens_as_often_as_it_says(world: World) -> None:
 
 
 def test_exposures_of_neighbouring_ranks_are_independent() -> None:
-    """A jump that were off by one would show as a correlation between items that follow each other in rank."""
+    """A jump that is off by one would show as a correlation between items of adjacent rank."""
     world = make_world(users=4000, items=40, prior=0.3, exposure=0.5, interactions=10_000, activity=0.0, seed=2)
     by_rank = np.argsort(-world.item_weight)
     left = (world.exposed(np.arange(4000)) - world.exposure(np.arange(4000)))[:, by_rank]
@@ -109,14 +109,14 @@ def test_exposures_of_neighbouring_ranks_are_independent() -> None:
 
 
 def test_exposure_is_independent_of_relevance_given_the_factors(world: World) -> None:
-    """What is left of each after its own probability does not go together, overall or within any decile."""
+    """The residuals of the two are uncorrelated, overall and within every decile."""
     rho, e = world.relevance(EVERYONE).astype(float), world.exposure(EVERYONE).astype(float)
     left = (world.truth(EVERYONE) - rho) * (world.exposed(EVERYONE) - e)
     variance = rho * (1 - rho) * e * (1 - e)
     assert abs(left.sum()) / np.sqrt(variance.sum()) < 4.0
     for group in np.array_split(np.argsort(rho, axis=None), 10):
         assert abs(left.ravel()[group].sum()) / np.sqrt(variance.ravel()[group].sum()) < 4.5
-    # Nor does an item's weight know of its relevance.
+    # Nor does an item's weight depend on its relevance.
     assert stats.spearmanr(world.item_weight, rho.mean(0)).pvalue > 1e-3
 
 
@@ -197,7 +197,7 @@ def test_the_number_of_threads_does_not_matter() -> None:
 
 
 def test_a_small_buffer_gives_the_same_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log is made in pieces when it outgrows the guess; the pieces do not show."""
+    """A log that outgrows the estimate is made in pieces, which makes no difference to the result."""
     whole = make_world(users=500, items=50, prior=0.3, interactions=5000)
     monkeypatch.setattr(WorldSettings, "expected", property(lambda self: 10.0))
     _, indptr, items = world_module._observe(whole, np.arange(500), relevant_only=True)
@@ -205,7 +205,7 @@ def test_a_small_buffer_gives_the_same_log(monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_array_equal(items, whole.observed.pairs.indices)
 
 
-# ---------------------------------------------------------------------- judging by the truth
+# ---------------------------------------------------------------------- evaluating by the truth
 
 
 def test_hidden_is_what_is_relevant_and_unobserved(world: World) -> None:
@@ -341,7 +341,7 @@ def test_any_world_keeps_its_word(
 
 
 def test_a_million_interactions_take_seconds_and_no_matrix() -> None:
-    make_world(users=10, items=10)  # compiled
+    make_world(users=10, items=10)  # compile
     tracemalloc.start()
     start = time.perf_counter()
     world = make_world(users=20_000, items=10_000, interactions=1_000_000)

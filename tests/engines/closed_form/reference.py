@@ -1,4 +1,4 @@
-"""Item weights in double precision, as the equations have them, one column at a time."""
+"""Item weights in double precision, directly from the equations, one column at a time."""
 
 import numpy as np
 

@@ -24,7 +24,7 @@ def solution(matrix, right):
     a = np.full(cholesky.scratch_size(n), 1e30, dtype=np.float32)
     cleared(a, n)
     rows = a.reshape(-1, width)
-    rows[:n, :n] += np.triu(matrix) + np.tril(np.full((n, n), 7.0), -1)  # what is below is not read
+    rows[:n, :n] += np.triu(matrix) + np.tril(np.full((n, n), 7.0), -1)  # the lower triangle is not read
     rows[:n, height] = right
     return rows[height, :n] if solved(a, n) else None
 

@@ -9,7 +9,7 @@ from purerec.engines.closed_form import dense
 
 @pytest.mark.parametrize(("n", "panel"), [(1, 7), (6, 7), (7, 7), (8, 7), (50, 7), (300, 64), (321, 64), (640, 64)])
 def test_a_large_matrix_is_inverted_in_panels(n, panel, monkeypatch):
-    """As good as LAPACK on the whole, which OpenBLAS cannot be trusted with above some size."""
+    """As good as LAPACK on the whole matrix, where OpenBLAS is unreliable above some size."""
     monkeypatch.setattr(dense, "_PANEL", panel)
     monkeypatch.setattr(dense, "_BLOCK", panel)
     rng = np.random.default_rng(n)
@@ -36,12 +36,12 @@ def test_the_same_bits_with_any_number_of_blas_threads(monkeypatch):
         return found
 
     np.testing.assert_array_equal(inverse(1), inverse(2))
-    monkeypatch.setattr(dense, "_ALONE", 899)  # above that, BLAS does as it likes
+    monkeypatch.setattr(dense, "_ALONE", 899)  # above that, BLAS chooses its own threads
     np.testing.assert_allclose(inverse(1), inverse(2), atol=1e-6)
 
 
 def test_lapack_never_sees_a_matrix_that_crashes_it(monkeypatch):
-    """40,981 items ended the process; only its size decides."""
+    """40,981 items crashed the process; only the size decides."""
     seen = []
     monkeypatch.setattr(dense, "_invert_whole", lambda matrix: seen.append("whole"))
     monkeypatch.setattr(dense, "_invert_in_panels", lambda matrix: seen.append("panels"))

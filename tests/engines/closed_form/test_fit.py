@@ -24,7 +24,7 @@ def matrix(weights):
 
 
 def by_neighborhoods(positives, regularization, neighbors, user_power=0.0, item_power=0.0):
-    """That form even with as many neighbours as there are items."""
+    """The weights in this form, even with as many neighbours as there are items."""
     weight = Weighting.of(positives, user_power, item_power)
     columns = Neighborhoods(positives, weight, neighbors, 1).solve([regularization])
     return matrix(fit._by_row(columns, columns.values[0]))
@@ -62,7 +62,7 @@ def test_weights_are_those_of_the_equations(data, regularization, user_power, it
         np.testing.assert_array_equal(matrix(few), matrix(whole))
     else:
         assert isinstance(few, SparseWeights)
-        if user_power == item_power == 0:  # else rounding decides between items that are equal on paper
+        if user_power == item_power == 0:  # otherwise rounding decides between items that are equal on paper
             expected = reference.weights(data, regularization, neighbors=neighbors)
             np.testing.assert_allclose(matrix(few), expected, atol=2e-5)
 
@@ -163,7 +163,7 @@ def test_ml_100k(ml_100k):
     settings = {"user_power": 0.5, "item_power": 0.25, "neighbors": 60}
     found = matrix(fitted(data, regularization, threads=2, **settings))
     expected = reference.weights(data, regularization, **settings)
-    # Rounding may choose another of two neighbours that are equal on paper, here and there.
+    # Rounding may occasionally choose the other of two neighbours that are equal on paper.
     differs = (np.abs(found - expected) > 1e-5).any(axis=0)
     assert differs.mean() < 0.02
     assert np.abs(found).max() > 0.05
@@ -200,7 +200,7 @@ def test_nothing_large_is_made_before_memory_is_looked_at(monkeypatch):
 @pytest.mark.parametrize("neighbors", [5, 150])
 def test_what_a_fit_takes_is_what_it_says(neighbors, n):
     data = reference.random_positives(n=120_000, users=4000, items=6000)
-    fitted(reference.random_positives(), neighbors=3)  # compiled
+    fitted(reference.random_positives(), neighbors=3)  # compile
     system = Neighborhoods(data, Weighting.of(data, 0, 0), neighbors, 2)
     peak = Peak()
     fit_item_weights(data, [3.0, 4.0][:n], neighbors=neighbors, threads=2, memory_mb=1000)

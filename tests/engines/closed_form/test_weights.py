@@ -1,4 +1,4 @@
-"""Both forms of item weights answer alike, and come back from storage as they were."""
+"""Both forms of item weights give the same answers, and come back from storage unchanged."""
 
 import numpy as np
 import pytest

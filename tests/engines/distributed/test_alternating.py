@@ -1,4 +1,4 @@
-"""iALS by several workers: the same numbers as by one, up to the rounding of a sum."""
+"""iALS with several workers: the same numbers as with one, up to the rounding of a sum."""
 
 import numpy as np
 import pytest

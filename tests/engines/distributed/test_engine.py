@@ -1,4 +1,4 @@
-"""A fit in shards is the same to the bit, however many processes share them; and learns what one engine learns."""
+"""A fit in shards is bit-identical, however many processes share them; and learns what one engine learns."""
 
 from dataclasses import replace
 
@@ -78,7 +78,7 @@ def test_a_run_is_resumed_with_another_number_of_workers(source):
     for n_workers in (1, 2, 3):
         assert_same(with_workers(n_workers, 3, source, GAME, second), whole)
 
-    # With other shards, or with none, the steps are others, but it goes on from the same parameters.
+    # With other shards, or with none, the steps differ, but they continue from the same parameters.
     def restored(engine):
         engine.restore(half)
         return engine.state()
@@ -91,7 +91,7 @@ def test_a_run_is_resumed_with_another_number_of_workers(source):
 
 @pytest.mark.parametrize("unlabeled", ["per_user", "shared"])
 def test_it_learns_what_one_engine_learns(source, unlabeled):
-    """Even users like even items: each must rank them before the odd ones, as often as one engine does."""
+    """Even users like even items: each must rank them before the odd ones, as often as with one engine."""
     settings = replace(PLAIN, prior=0.35, observed=0.3, unlabeled=unlabeled)
     plain = ranked_right(CpuEngine(source, settings, seed=0))
     assert plain > 0.9
@@ -107,10 +107,10 @@ def test_the_parts_of_the_risk_add_up_to_the_whole(source):
     assert sum(engine._pairs.size for _, engine in strata) == n
     drawn = sum(engine.settings.unlabeled_per_epoch for _, engine in strata)
     assert drawn == pytest.approx(PLAIN.unlabeled_per_epoch, abs=len(strata))
-    # An epoch has a step for every batch of positives, and each step the full weight of the unlabeled part.
+    # An epoch has a step for every batch of positives, and each step has the full weight of the unlabeled part.
     weights = [engine._rules.unlabeled * engine._pairs.size / n for _, engine in strata]
     assert sum(weights) == pytest.approx(PLAIN.logistic.unlabeled, rel=0.01)
-    # Unlabeled pairs are drawn for every positive of a user alike, in all blocks.
+    # Unlabeled pairs are drawn equally for every positive of a user, in all blocks.
     for shard, engine in strata:
         counts = source.positives().counts[shard.users]
         assert np.array_equal(np.bincount(engine._asked, minlength=len(shard.users)), counts)

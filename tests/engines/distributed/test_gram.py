@@ -17,8 +17,8 @@ def test_the_sum_over_workers_is_the_whole(n_workers):
     rng = np.random.default_rng(0)
     x = Csr.of(rng.integers(0, 40, 600), rng.integers(0, 25, 600), (40, 25)).to_scipy().astype(np.float32)
     whole = products(x)
-    assert np.array_equal(with_group(n_workers, lambda group: lead_products(group, x)), whole)  # of whole numbers
-    x.data = (rng.random(25, dtype=np.float32) + 0.1)[x.indices]  # of items, by which PURE's history weighs
+    assert np.array_equal(with_group(n_workers, lambda group: lead_products(group, x)), whole)  # integers
+    x.data = (rng.random(25, dtype=np.float32) + 0.1)[x.indices]  # weights by item, as in PURE's history
     shared = with_group(n_workers, lambda group: lead_products(group, x))
     np.testing.assert_allclose(shared, products(x), rtol=1e-5)
     assert np.array_equal(shared, with_group(1, lambda group: lead_products(group, x)))
@@ -28,7 +28,7 @@ def test_the_sum_over_workers_is_the_whole(n_workers):
 
 
 def test_the_history_of_pure_is_that_of_one_process_whoever_counts(monkeypatch):
-    """Up to rounding; `test_reading` has it to the bit for any number of workers."""
+    """Up to rounding; `test_reading` checks the bits for any number of workers."""
     rng = np.random.default_rng(0)
     positives = Csr.of(rng.integers(0, 90, 1500), (50 * rng.random(1500) ** 2).astype(np.int64), (90, 50))
     model, helped = pr.PURE(), []

@@ -1,4 +1,4 @@
-"""Workers that would not compute the same, or that are gone."""
+"""Workers that would not compute the same, or that are lost."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from purerec.errors import ConfigError, SharedError, WorkerError
 
 
 class TwoWorkers(Group):
-    """The second one says what it has."""
+    """The second one reports its versions."""
 
     rank, size = 0, 2
 

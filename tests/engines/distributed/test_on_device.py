@@ -63,7 +63,7 @@ def test_a_run_is_resumed_to_the_same_bits(source):
 
 @pytest.mark.parametrize("unlabeled", ["per_user", "shared"])
 def test_it_learns_what_one_engine_learns(source, unlabeled):
-    """Even users like even items: each must rank them before the odd ones, as often as one engine does."""
+    """Even users like even items: each must rank them before the odd ones, as often as with one engine."""
     settings = replace(PLAIN, prior=0.35, observed=0.3, unlabeled=unlabeled)
     plain = ranked_right(TorchEngine(source, settings, seed=0))
     assert plain > 0.9
@@ -71,7 +71,7 @@ def test_it_learns_what_one_engine_learns(source, unlabeled):
 
 
 def test_a_step_on_a_part_is_that_of_the_cpu_engine(source):
-    """The weight of the unlabeled part included."""
+    """Including the weight of the unlabeled part."""
     rng = np.random.default_rng(1)
     settings = replace(PLAIN, train_bias=False)
     positives = source.positives()
@@ -129,7 +129,7 @@ def test_an_engine_by_name_is_shared(source):
 
 
 def test_workers_and_one_process_do_not_continue_each_other(tmp_path):
-    """The torch engine's own checkpoint has other tensors than that of workers."""
+    """The torch engine's own checkpoint has different tensors from that of workers."""
     rng = np.random.default_rng(0)
     log = pr.Interactions.from_columns(rng.integers(0, 50, 900), rng.integers(0, 30, 900))
 

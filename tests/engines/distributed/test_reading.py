@@ -1,4 +1,4 @@
-"""A data set in parts: each worker reads its own, and the model is the same however many they are."""
+"""A data set in parts: each worker reads its own, and the model does not depend on the number of workers."""
 
 import threading
 
@@ -72,7 +72,7 @@ def test_each_part_is_read_once_by_the_worker_that_has_its_users(data, monkeypat
 
 @pytest.mark.parametrize("model", [pr.PUGMF(epochs=3, dim=4), pr.PURE(epochs=5, pretrain_epochs=2, dim=4)])
 def test_any_number_of_workers_fits_the_same(data, model):
-    """PURE's first epochs leave out pairs by which its history is chosen, which the workers leave out, too."""
+    """PURE's first epochs hold out pairs for choosing its history; the workers hold them out, too."""
 
     def fitted(group):
         log = read(group, data, 3)

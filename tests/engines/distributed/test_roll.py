@@ -1,4 +1,4 @@
-"""Which worker was lost, and who tells."""
+"""Which worker was lost, and who reports it."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ HERE = platform.node()
 
 
 class Store(set):
-    """As of torch."""
+    """A stand-in for torch's store."""
 
     def set(self, key, _):
         self.add(key)
@@ -31,7 +31,7 @@ class Gone:
 
 @pytest.fixture
 def ended():
-    """The number of a process that has ended, and of which nobody has taken notice."""
+    """The number of a process that has ended, but that nobody has waited for."""
     with subprocess.Popen([sys.executable, "-S", "-c", ""], stdout=subprocess.PIPE) as process:
         process.stdout.read()
         yield process.pid

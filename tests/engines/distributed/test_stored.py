@@ -1,4 +1,4 @@
-"""A checkpoint in parts: a torn set is never resumed, and any number of workers goes on from a whole one."""
+"""A checkpoint in parts: a torn set is never resumed, and any number of workers can continue from a whole one."""
 
 from pathlib import Path
 
@@ -110,7 +110,7 @@ def test_a_torn_set_is_never_resumed(source, folder, how, n_workers):
 
 
 def test_parts_that_are_not_of_one_whole(source, folder):
-    """Each is what its checksum says, but together they do not have everybody."""
+    """Each matches its checksum, but together they do not have everybody."""
     rest, parts = with_workers(3, 3, source, GAME, lambda engine: written(engine, folder))
     fewer = dict(list(parts.items())[:2])
 
@@ -151,7 +151,7 @@ class Cut(Exception):
 
 @pytest.mark.parametrize("last", [1, 4], ids=["before the game", "in the game"])
 def test_a_fit_of_pure_is_resumed_by_other_workers_to_the_same_bits(tmp_path, last):
-    """Its first epochs leave pairs out by which the history is chosen; that is part of a checkpoint, too."""
+    """Its first epochs hold out pairs for choosing the history; that is part of a checkpoint, too."""
     rng = np.random.default_rng(0)
     log = pr.Interactions.from_columns(rng.integers(0, 400, 6000), (60 * rng.random(6000) ** 2).astype(np.int64))
 

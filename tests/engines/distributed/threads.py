@@ -1,4 +1,4 @@
-"""A group of threads in place of processes: the same calls, without the start of any process."""
+"""A group of threads in place of processes: the same calls, without starting any process."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ class ThreadGroup(Group):
 
 
 def with_workers(n_workers, n_shards, source, settings, use, seed=0, engine="cpu"):
-    """What `use` makes of an engine of so many workers."""
+    """The result of `use` on an engine with this many workers."""
     options = {"seed": seed, "n_shards": n_shards, "engine": engine}
     return with_group(n_workers, lambda group: use(DistributedEngine(source, settings, group=group, **options)))
 
 
 def with_group(n_workers, use):
-    """What `use` makes of a group of so many workers."""
+    """The result of `use` on a group of this many workers."""
     first, *others = ThreadGroup.make(n_workers)
     threads = [threading.Thread(target=serve, args=(group,), daemon=True) for group in others]
     for thread in threads:
         thread.start()
     try:
         return use(first)
-    finally:  # after an error, too: whoever waited on would fail a minute later, amid another test
+    finally:  # after an error, too: a worker that still waits would fail a minute later, during another test
         first.tell({"do": "end"})
         for thread in threads:
             thread.join(timeout=60)

@@ -1,8 +1,8 @@
-"""Two engines, one meaning: the same parameters and the same batch give the same loss and the same update.
+"""The two engines agree: the same parameters and the same batch give the same loss and the same update.
 
-Adam's first steps look at little more than the sign of a gradient, which would hide a wrong size and magnify a
-rounding error at zero. So the comparison is made mostly with a large epsilon, where an update is close to the
-gradient itself, and once more with the usual one.
+Adam's first steps use little more than the sign of a gradient, which would hide a wrong size and magnify a
+rounding error at zero. So most comparisons use a large epsilon, where an update is close to the gradient itself, and
+one uses the usual epsilon.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ SCORERS = [
 
 def positives() -> tuple[np.ndarray, np.ndarray]:
     seen = np.random.default_rng(0).random((N_USERS, N_ITEMS)) < 0.2
-    seen[0] = False  # a user, and an item, of no weight
+    seen[0] = False  # a user and an item without weight
     seen[:, 1] = False
     return np.concatenate([[0], np.cumsum(seen.sum(1))]), np.nonzero(seen)[1].astype(np.int32)
 
 
 def start_of(settings: GameSettings) -> Params:
-    """Parameters of order one half, and most units of the generators alive: gradients well away from zero."""
+    """Parameters around one half in size, and most generator units alive: gradients well away from zero."""
     start = initial_parameters(N_USERS, N_ITEMS, settings, named_rng(0, "init"))
     rng = np.random.default_rng(7)
     shapes = {name: value.shape for name, value in start.items()}
@@ -98,7 +98,7 @@ def assert_same_state(cpu: Engine, reference: Engine, *, atol: float = 2e-6) -> 
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-5, atol=atol, err_msg=name, strict=True)
         for moment in (f"{name}/m", f"{name}/v"):
             if moment in theirs:
-                # A gradient is a sum of terms that may cancel: rounding is of the size of the largest ones.
+                # A gradient is a sum of terms that may cancel: rounding errors are as large as the largest ones'.
                 largest = float(np.abs(theirs[moment]).max())
                 np.testing.assert_allclose(
                     ours[moment], theirs[moment], rtol=1e-4, atol=1e-5 * largest, err_msg=moment, strict=True
@@ -108,7 +108,7 @@ def assert_same_state(cpu: Engine, reference: Engine, *, atol: float = 2e-6) -> 
 def assert_parity(settings: GameSettings, *, generators: bool = False, steps: int = 3) -> None:
     cpu, reference = engines_of(settings)
     start = start_of(settings)
-    # Where a gradient cancels to almost nothing, the usual epsilon lets Adam blow its rounding error up.
+    # Where a gradient cancels to almost nothing, the usual epsilon lets Adam magnify its rounding error.
     atol = 2e-6 if settings.epsilon == 1.0 else 1e-3 * LEARNING_RATE
     for step in range(steps):
         batch = batch_of(settings, step)
@@ -120,7 +120,7 @@ def assert_parity(settings: GameSettings, *, generators: bool = False, steps: in
             losses = [engine.step_generators(batch, learning_rate=LEARNING_RATE) for engine in (cpu, reference)]
             assert losses[0] == pytest.approx(losses[1], rel=1e-5)
             assert_same_state(cpu, reference, atol=atol)
-    # Something must have moved, or the comparison says nothing.
+    # Something must have moved, or the comparison means nothing.
     moved = reference.parameters()
     for name in start.keys() - {"bias" if not settings.train_bias else ""}:
         if generators or "_gen." not in name:
@@ -265,12 +265,12 @@ def test_the_bias_may_be_held(epsilon: float) -> None:
 
 
 def test_at_the_start_of_real_training() -> None:
-    """The paper's own numbers: prior 1e-4, bias at its logit, small embeddings, Adam's usual epsilon."""
+    """The paper's numbers: prior 1e-4, bias at its logit, small embeddings, Adam's usual epsilon."""
     settings = GameSettings(dim=5, prior=1e-4, generators="both", noise=0.01)
     indptr, indices = positives()
     cpu = CpuEngine(source_of(indptr, indices, N_ITEMS), settings, seed=3)
     reference = TorchEngine(source_of(indptr, indices, N_ITEMS), settings, seed=3, device="cpu")
-    assert_same_state(cpu, reference)  # both start from the same seed at the same place
+    assert_same_state(cpu, reference)  # the same seed gives both the same start
     for step in range(3):
         batch = batch_of(settings, step)
         losses = [engine.step_discriminator(batch, learning_rate=1e-3) for engine in (cpu, reference)]
@@ -295,7 +295,7 @@ def test_large_logits() -> None:
 @pytest.mark.parametrize(("unlabeled", "risk"), [("per_user", "pu"), ("global", "pu"), ("popularity", "pu"),
                                                   ("per_user", "softmax")])  # fmt: skip
 def test_whole_epochs_agree_in_distribution(unlabeled: str, risk: str) -> None:
-    """The two draw different numbers, so epochs are compared by what they add up to, not bit by bit."""
+    """The two draw different numbers, so epochs are compared by their totals, not bit by bit."""
     settings = GameSettings(
         dim=4, risk=risk, prior=0.02, unlabeled=unlabeled, unlabeled_per_epoch=800, batch_size=32, generators="both",  # type: ignore[arg-type]
         constraint="norm", output="linear", noise=0.5, fake_weight=0.1,

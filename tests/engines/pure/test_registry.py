@@ -1,4 +1,4 @@
-"""Engines by name: what `auto` stands for, and that the registry says what the engines can do."""
+"""Engines by name: what `auto` means, and that the registry matches what the engines support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both engines must do alike that a single batch does not show: where they start, and how far they go."""
+"""What both engines must have in common beyond a single batch: where they start, and how far they go."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def test_the_network_scorer_starts_lecun_uniform() -> None:
 
 
 def constant_pull(**settings: Any) -> tuple[Params, dict[str, Any]]:
-    """A game whose fakes are pulled alike at every step: equal embeddings, no noise, and D near zero everywhere.
+    """A game with the same pull on the fakes at every step: equal embeddings, no noise, and D near zero everywhere.
 
-    Adam on a gradient that never changes moves by the learning rate a step, so the way says how many there were.
+    Adam on a constant gradient moves by the learning rate per step, so the distance gives the number of steps.
     """
     params = {
         "user": np.full((N_USERS, 4), 0.5, np.float32),
@@ -95,13 +95,13 @@ def test_generators_take_as_many_steps_of_adam_as_they_are_told(name: str, steps
     assert stats.samples == 2 * 8 * steps
     for of_d in ("user", "item", "bias"):
         np.testing.assert_array_equal(end[of_d], start[of_d])
-    played.train_generators(learning_rate=0.01, steps=2)  # and goes on from there
+    played.train_generators(learning_rate=0.01, steps=2)  # and continues from there
     np.testing.assert_allclose(played.parameters()["item_gen.b2"], 0.01 * (steps + 2), rtol=1e-3)
 
 
 @both_engines
 def test_the_discriminator_takes_a_step_of_adam_for_every_batch(name: str) -> None:
-    """Where D is near zero, positives pull at the bias with the same force of one in every step."""
+    """Where D is near zero, positives pull at the bias with the same force, one, in every step."""
     params, settings = constant_pull(unlabeled_per_epoch=50)
     played = engine(name, params=params, **settings)
     n_batches = math.ceil(N_POSITIVES / 8)
@@ -154,7 +154,7 @@ STILL = 1e-12
 @pytest.mark.parametrize("side", ["item", "user"])
 def test_noise_is_gaussian_of_its_deviation_and_never_repeats(name: str, side: str) -> None:
     """A generator that is the identity makes the noise visible: its mean length is deviation * sqrt(2 / pi), which
-    few numbers that come again and again would miss."""
+    a few repeated numbers would miss."""
     identity = {
         f"{side}_gen.w1": np.array([[1], [-1]], np.float32),
         f"{side}_gen.w2": np.array([[1, -1]], np.float32),
@@ -167,7 +167,7 @@ def test_noise_is_gaussian_of_its_deviation_and_never_repeats(name: str, side: s
     of_epochs = [played.train_discriminator(learning_rate=STILL).fake_norm for _ in range(8)]
     assert of_steps == pytest.approx(expected, rel=0.12)
     assert np.mean(of_calls) == pytest.approx(expected, rel=0.12)
-    # One fake a batch: means of two dozen. Were they one and the same, the epochs would differ by three quarters.
+    # One fake per batch: means of two dozen. If all were the same, the epochs would differ by three quarters.
     assert np.std(of_epochs) < 0.4 * expected
     assert np.mean(of_epochs) == pytest.approx(expected, rel=0.2)
 
@@ -175,7 +175,7 @@ def test_noise_is_gaussian_of_its_deviation_and_never_repeats(name: str, side: s
 @both_engines
 @pytest.mark.parametrize("unlabeled", ["per_user", "global", "popularity"])
 def test_every_epoch_and_every_step_draws_other_pairs(name: str, unlabeled: str) -> None:
-    """Seen in the mean of D over what was drawn, while nothing moves and the generators make one fake for all."""
+    """Seen in the mean of D over the drawn pairs, while nothing moves and generators make the same fake for all."""
     settings = {"dim": 4, "scorer": "mf", "init_std": 1.0, "generators": "item", "output": "linear", "noise": 0.0}
     one_fake = {"item_gen.b2": np.ones(4, np.float32)}
     options = {**settings, "unlabeled": unlabeled, "unlabeled_per_epoch": 150, "batch_size": 16}
@@ -193,7 +193,7 @@ def test_every_epoch_and_every_step_draws_other_pairs(name: str, unlabeled: str)
 
 @both_engines
 def test_fakes_of_a_dead_generator_are_recoloured_to_the_real_mean(name: str) -> None:
-    """All alike, they have no covariance to divide by."""
+    """They are all equal, so there is no covariance to divide by."""
     dead = {"item_gen.w1": np.zeros((16, 4), np.float32), "item_gen.w2": np.zeros((4, 16), np.float32)}
     played = engine(name, params=dead, dim=4, init_std=1.0, generators="item", constraint="recolour", batch_size=8)
     mean = SEEN.sum(0) / N_POSITIVES @ played.parameters()["item"]

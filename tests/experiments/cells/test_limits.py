@@ -1,4 +1,4 @@
-"""A model that takes too long is stopped, and the others go on."""
+"""A model that takes too long is stopped, and the others continue."""
 
 import time
 
@@ -56,7 +56,7 @@ def test_the_others_go_on_and_finished_seeds_count(checkerboards, monkeypatch):
     assert found.stopped["slow"].startswith("stopped: the limit is")
     assert "epoch" in found.stopped["gmf"]
     assert not found.failed
-    assert [row.model for row in found.tests()] == ["itempop", "slow"]  # by the seed that both have
+    assert [row.model for row in found.tests()] == ["itempop", "slow"]  # on the seed that both have
 
 
 @pytest.fixture

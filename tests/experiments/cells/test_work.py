@@ -1,4 +1,4 @@
-"""Cells: one fit for all that share it, several processes, a kill in the middle."""
+"""Cells: one fit for all that share it, several processes, a kill midway."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_the_estimate_leaves_out_a_fit_that_is_done(monkeypatch):
     monkeypatch.setattr(work, "run", slow_gmf)
     plans = [Plan("itempop", "itempop"), Plan("gmf", "gmf", GMF), Plan("ease", "ease")]
     compare_panel(make_panel(parts(), plans, seeds=1), watch=seen.append)
-    assert [p.seconds_left for p in seen if p.line is not None] == [2.0, 2.0, 0.0]  # of two fits, of one, of none
+    assert [p.seconds_left for p in seen if p.line is not None] == [2.0, 2.0, 0.0]  # with two fits left, one, none
 
 
 def test_one_fit_for_several_protocols_and_the_same_numbers_as_alone(tmp_path, fits):
@@ -161,7 +161,7 @@ def test_a_comparison_that_is_killed_goes_on_and_ends_with_the_same_table(tmp_pa
         purerec(*told, tmp_path / f"{name}.json", env={"PUREREC_CACHE": str(tmp_path / name)}, check=0)
     after = finished(store)
     assert len(after) == 6
-    assert before.items() <= after.items()  # nothing that was finished was made again
+    assert before.items() <= after.items()  # no finished run was repeated
     resumed, whole = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("killed", "whole"))
     assert resumed["tests"] == whole["tests"]
     for model, runs in whole["models"].items():
@@ -174,9 +174,9 @@ def finished(store: Path) -> dict[str, int]:
 
 
 def test_a_changed_metric_of_ones_own_is_measured_again(tmp_path, fits, monkeypatch):
-    """So is one whose helper has changed, in a module beside it."""
+    """So is one whose helper, in a module next to it, has changed."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be as old as the next version, to the second
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would have the next version's timestamp
     split, store = parts(), CellStore(tmp_path / "cells")
 
     def measured(helper, times):

@@ -1,4 +1,4 @@
-"""Fakes of other kinds: each is what its name says, and takes part in a fit."""
+"""Fakes of other kinds: each matches its name, and takes part in a fit."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Similar items, judged by people who were held out."""
+"""Similar items, judged by held-out people."""
 
 import numpy as np
 

@@ -13,7 +13,7 @@ def log():
 
 @pytest.fixture(scope="session")
 def fitted(log):
-    """By name, each fitted once: not to be changed."""
+    """Fitted models by name, each fitted once: do not change them."""
     cache = {}
 
     def get(name):

@@ -34,7 +34,7 @@ def test_it_is_the_largest_singular_value_of_a_shuffled_log() -> None:
 def test_sparser_logs_have_more_of_it() -> None:
     found = [chance_level(_log(400, 200, n)) for n in (40, 20, 10, 5)]
     assert found == sorted(found)
-    # Random matrices: the edge of the spectrum goes by 1 / sqrt of the numbers of positives.
+    # Random matrices: the edge of the spectrum scales as 1 / sqrt of the numbers of positives.
     assert found[3] / found[0] == pytest.approx(math.sqrt(8), rel=0.25)
 
 

@@ -1,4 +1,4 @@
-"""Reasons: shares that add up to the score, of every model."""
+"""Reasons: shares that add up to the score, for every model."""
 
 import numpy as np
 import pytest
@@ -66,8 +66,8 @@ def test_shares_and_rest_are_the_score(name, fitted):
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in WITHOUT_PARTS | BETWEEN_ITEMS])
 def test_shares_of_models_of_factors_are_parts_of_the_vector_times_the_item(name, fitted):
-    """What the parts are: tests/models/contract/test_foldin.py. The rest is the score without them; where the history
-    adds to the score, so do its shares."""
+    """tests/models/contract/test_foldin.py checks the parts. The rest is the score without them; if the history adds
+    to the score, so do its shares."""
     model = fitted(name)
     folding = model._folding()
     user, item = somebody(model)
@@ -130,7 +130,7 @@ def test_items_of_the_own_taste_carry_the_score(name):
     assert found.shares["item"].to_list()[-1] == 1
     assert 1 not in found.because["item"]
     assert found.reason.startswith("because you liked ")
-    # What is of the other taste is no reason of theirs.
+    # Items of the other taste are not a reason.
     assert model.explain_for([0, 2, 4, 6], 11).kind != "liked"
 
 
@@ -208,7 +208,7 @@ def test_a_list_does_not_name_the_same_again_and_again():
     most = max(named.count(item) for item in named)
     assert most <= max(2, len(named) // 2)
     strongest = {why.item: why.because["lift"][0] for why in alone if why.kind == "liked"}
-    for why in together:  # no stand-in that carries much less
+    for why in together:  # no substitute that contributes much less
         if why.kind == "liked":
             assert why.because["lift"][0] >= 0.5 * strongest[why.item] - 1e-9
 
@@ -236,7 +236,7 @@ def test_lifts_of_parts_sum_to_that_of_the_score(fitted):
     at, base = rng.normal(size=(3, 5)), rng.normal(size=(3, len(level.items)))
     whole = level.lift(at.sum(0), base.sum(0), targets)
     np.testing.assert_allclose(level.lift(at, base, targets).sum(0), whole, atol=1e-9)
-    # What follows popularity alone has no lift.
+    # Scores that only follow popularity have no lift.
     np.testing.assert_allclose(
         level.lift(3 + 2 * level.of_all[targets], 3 + 2 * level.of_all[level.items], targets), 0, atol=1e-9
     )

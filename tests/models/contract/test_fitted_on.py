@@ -1,4 +1,4 @@
-"""What a model was fitted on: typed, checked when it is read, and the settings that followed from the data."""
+"""What a model was fitted on: typed, checked when it is read, and the settings resolved from the data."""
 
 import json
 import time
@@ -112,7 +112,7 @@ def test_a_folder_of_the_first_format_has_no_resolved_settings():
     assert load_model(ROOT / "tests" / "fixtures" / "model-format-1").fitted_on.resolved == {}
 
 
-# ---------------------------------------------------------------------- settings that follow from the data
+# ---------------------------------------------------------------------- settings resolved from the data
 
 
 @every_model
@@ -153,7 +153,7 @@ def test_the_resolved_settings_are_those_of_the_fit(name, board):
 
 @pytest.mark.parametrize(("name", "width", "most"), [("pugmf", 16, 2000), ("bpr", 5, 200), ("ials", 10, 200)])
 def test_an_update_keeps_the_width_and_says_so(name, width, most):
-    """By the rule, this many users at most have vectors of this width, and more users wider ones."""
+    """By the rule, up to this many users have vectors of this width, and more users have wider ones."""
     before, after = most - 10, most + 30
     users = np.repeat(np.arange(after), 3)
     log = Interactions.from_columns(users, (users + np.tile([0, 1, 3], after)) % 40)

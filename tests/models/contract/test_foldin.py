@@ -75,7 +75,7 @@ def test_logistic_minimum(case, n):
 
 @pytest.mark.parametrize("case", [case for case in CASES if not CASES[case]["own"]])
 def test_logistic_parts_of_the_pu_risk_are_its_influence_function(case):
-    """What moves the vector if an item gets more weight, by finite differences."""
+    """How the vector moves if an item gets more weight, by finite differences."""
     folding, value, logits = logistic(60, 4, **CASES[case])
     parts = folding.parts(HISTORY, folding.vector(HISTORY))
     assert parts.shape == (len(HISTORY), 4)
@@ -167,7 +167,7 @@ def test_pairwise_minimum(candidates):
     found = folding.vector(HISTORY)
     best = minimize(value, np.zeros(5), method="BFGS", options={"gtol": 1e-7})
     np.testing.assert_allclose(found, best.x, rtol=2e-3, atol=2e-3)
-    # Every term belongs to an own item, so that nothing but the last, unfinished step is left over.
+    # Every term belongs to an own item, so only the last, unfinished step is left over.
     np.testing.assert_allclose(folding.parts(HISTORY, found).sum(axis=0), found, rtol=5e-3, atol=5e-3)
 
 
@@ -200,7 +200,7 @@ def test_derivatives_of_a_pass():
 @pytest.mark.parametrize("name", ["pugmf", "gmf", "bpr", "lambdafm", "ials", "svd", "pmf", "nmf"])
 def test_folded_vectors_are_near_those_of_training(name, prior):
     world = pr.make_world(users=300, items=120, prior=prior, seed=0).observed
-    # In the sparse world the usual L2 of BPR leaves little of the vectors, and so little to agree on.
+    # In the sparse world, BPR's usual L2 leaves the vectors so small that there is little to agree on.
     settings = {"regularization": 0.02} if (name, prior) == ("bpr", 0.05) else {}
     model = make_model(name, dim=4, **settings).fit(world, seed=0)
     users = np.flatnonzero(world.positives.counts >= 10)[:40]

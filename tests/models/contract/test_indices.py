@@ -1,4 +1,4 @@
-"""Internal indices and external ids: what is none is refused, whoever is asked."""
+"""Internal indices and external ids: invalid ones are refused by every method."""
 
 import numpy as np
 import pytest

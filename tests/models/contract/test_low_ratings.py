@@ -1,4 +1,4 @@
-"""What somebody rated too low to count as a positive: models do not learn from it, and lists leave it out."""
+"""Items rated too low to count as positive: models do not learn from them, and lists leave them out."""
 
 import numpy as np
 import pytest

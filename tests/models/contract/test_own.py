@@ -1,4 +1,4 @@
-"""Models of one's own: what a class has to have, what is stored, and what is refused."""
+"""Custom models: what a class must have, what is stored, and what is refused."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_cannot_be_a_model_is_refused_with_a_sentence(given: Any, message: 
 
 def test_a_class_of_the_same_name_is_another_only_if_it_comes_from_elsewhere() -> None:
     pr.register(Popular)
-    pr.register(type("Popular", (Popular,), {"__module__": __name__}))  # a cell that is run again
+    pr.register(type("Popular", (Popular,), {"__module__": __name__}))  # a notebook cell that is run again
     with pytest.raises(ConfigError, match=r"is taken: it is that of .*test_own:Popular"):
         pr.register(type("Popular", (Popular,), {"__module__": "elsewhere"}))
 

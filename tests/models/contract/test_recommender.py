@@ -14,7 +14,7 @@ from purerec.models.registry import REGISTRY, load_model, make_model, model_clas
 from purerec.storage.manifests import manifest_digest
 
 QUICK: dict[str, dict[str, object]] = {"multvae": {"epochs": 25}, "cfgan": {"epochs": 25}}
-"""Settings that make a model quick on the tiny data here; empty for most."""
+"""Settings that make a model fast on the tiny data here; empty for most."""
 
 every_model = pytest.mark.parametrize("name", REGISTRY)
 
@@ -73,7 +73,7 @@ def test_structure_of_a_checkerboard_is_learned(name, fitted):
     if not model.personalised:
         pytest.skip("not personalised")
     found = model.recommend(k=1)
-    # The one item left of a user's own colour.
+    # The one remaining item of a user's own colour.
     right = (found["user"] == found["item"]).mean()
     assert right >= 0.9
 

@@ -26,7 +26,7 @@ def items():
 
 @pytest.fixture(scope="module", params=["ials", "ease", "itempop", "pure"])
 def model(request, world):
-    # Narrow: of wider vectors, a product for three users at once may differ from three products in the last bit.
+    # Narrow: with wider vectors, a product for three users may differ in the last bit from three separate products.
     narrow = {"dim": 5} if request.param == "pure" else {}
     return pr.make_model(request.param, **narrow).fit(world, seed=0).set_items(items())
 
@@ -86,7 +86,7 @@ def test_cold_items(model):
     found = model.recommend_for([0, 4, 8], k=5, cold_items=2, explain=1)
     assert found["item"].to_list()[:3] == model.recommend_for([0, 4, 8], k=3)["item"].to_list()
     assert set(found["item"].to_list()[3:]) <= {60, 61, 62}
-    assert 60 in found["item"].to_list()[3:]  # a comedy, as what the person has
+    assert 60 in found["item"].to_list()[3:]  # a comedy, like the person's items
     assert found["score"].is_null().to_list() == [False] * 3 + [True] * 2
     assert found["label"][3].startswith("Title 6")
     assert found["reason"][4].startswith("new")
@@ -119,7 +119,7 @@ def test_cold_items_keep_to_the_other_rules(model):
     found, new = cold(at_most={"genre": 1})
     tags = [tag for item in found for tag in GENRES[item % 4].split("|")]
     assert len(tags) == len(set(tags))
-    assert len(new) <= 1  # each of the three has what another one has
+    assert len(new) <= 1  # each of the three shares something with another
     assert 60 in cold(at_most={"genre": 4})[1]
 
 

@@ -27,7 +27,7 @@ def test_a_space_is_about_settings_that_there_are_and_holds_the_defaults(name):
         if default is None:
             default = space.start(positives) if callable(space.start) else space.start
             assert default is not None
-        # A default that follows from the data may lie outside on data this small; the stand-in may not.
+        # A default resolved from the data may be outside on data this small; its substitute may not.
         near = space.nearest(default)
         if getattr(config, setting) is not None:
             assert near == default

@@ -1,4 +1,4 @@
-"""Similar items: support counts."""
+"""Similar items: support matters."""
 
 import numpy as np
 

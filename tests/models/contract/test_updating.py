@@ -46,7 +46,7 @@ def scores(model):
 
 @pytest.fixture(scope="module")
 def fitted(old):
-    """A model of the old log, fitted once; everybody gets a copy to update."""
+    """A model of the old log, fitted once; each test gets a copy to update."""
 
     @cache
     def fit(name):
@@ -59,7 +59,7 @@ def fitted(old):
 
 @pytest.fixture(scope="module")
 def grown(fitted, new):
-    """The same after an update, made once, and only looked at."""
+    """The same after an update, made once; read-only."""
     return cache(lambda name: fitted(name).update(new))
 
 
@@ -76,7 +76,7 @@ def test_new_people_and_items_are_recommended(name, board, grown):
     assert found["user"].to_list() == [16, 17, 18, 19]
     if model.personalised:
         everyone = model.recommend(k=1)
-        assert (everyone["user"] == everyone["item"]).mean() >= 0.8  # the one item left of their own colour
+        assert (everyone["user"] == everyone["item"]).mean() >= 0.8  # the one remaining item of their own colour
 
 
 @every_model
@@ -157,7 +157,7 @@ def test_the_list_of_models_that_are_fitted_anew_is_complete():
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in REFITTED and name != "cfgan"])
 def test_a_short_update_stays_near_what_was_known(name, old, fitted):
-    """One new pair is no reason to forget the rest: the update continues, and does not start again."""
+    """One new pair is no reason to forget the rest: the update continues and does not start over."""
     model = fitted(name)
     before = scores(model)
     one = Interactions.from_columns([0], [1])
@@ -168,7 +168,7 @@ def test_a_short_update_stays_near_what_was_known(name, old, fitted):
         return found - found.mean(axis=1, keepdims=True)
 
     assert np.abs(centred(after) - centred(before)).mean() < 0.5 * np.abs(centred(before)).mean()
-    if name != "ials":  # of which all starts end in about the same place
+    if name != "ials":  # all of its starts end in about the same place
         assert np.abs(centred(after) - centred(before)).mean() < np.abs(centred(far) - centred(before)).mean() * 2
 
 
@@ -343,7 +343,7 @@ def shop(tmp_path):
 
 def test_a_table_of_the_new_items_alone(shop):
     (shop / "items.csv").write_text("item,genre\ni99,new\n")
-    purerec("update", shop / "m", "--items", shop / "items.csv", "--out", shop / "n", check=2)  # of none that it has
+    purerec("update", shop / "m", "--items", shop / "items.csv", "--out", shop / "n", check=2)  # not its items
     purerec("update", shop / "m", shop / "tuesday.csv", "--items", shop / "items.csv", "--out", shop / "n", check=0)
     said = purerec("recommend", shop / "n", "--user", "u2", "--where", "genre=new", "--json", "-", check=0).stdout
     assert [row["item"] for row in json.loads(said)] == ["i99"]

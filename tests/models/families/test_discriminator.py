@@ -1,4 +1,4 @@
-"""Which draws a discriminator makes by default, and what they do to a fit."""
+"""Which draws a discriminator makes by default, and their effect on a fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODELS = (pr.PURE, pr.PUGMF, pr.GMF)
 
 
 def log(n_users: int, n_items: int, each: int) -> Csr:
-    """People with neighbouring items; those at the end are nobody's."""
+    """People with neighbouring items; nobody has the last ones."""
     users = np.repeat(np.arange(n_users), each)
     items = (users * 7 + np.tile(np.arange(each), n_users)) % 500
     return Csr.of(users, items, (n_users, n_items))

@@ -75,13 +75,13 @@ def test_it_is_the_minimum_of_the_softmax_risk(case, n_items):
 
 
 def test_parts_are_the_influence_of_the_items():
-    """What moves the vector if an item gets more weight, by finite differences."""
+    """How the vector moves if an item gets more weight, by finite differences."""
     folding, value = problem(60, replace(SETTINGS, observed=0.0))
     parts = folding.parts(HISTORY, folding.vector(HISTORY))
     start, step = folding.solve(HISTORY)[:4].astype(float), 1e-2
 
     def end(at, by):
-        # An item of more weight weighs more in the whole, too: what is profiled out is the sum of weights.
+        # An item with more weight also counts more in the total: what is profiled out is the sum of weights.
         return minimize(lambda e: value(e, at, by), start, method="BFGS", options={"gtol": 1e-9}).x
 
     for at in (0, 3):

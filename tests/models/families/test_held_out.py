@@ -1,4 +1,4 @@
-"""Pairs held out of the first epochs: which, what they choose, and that they come back."""
+"""Pairs held out of the first epochs: which ones, what is chosen on them, and that they come back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_what_is_held_out(monkeypatch):
 
 
 def test_the_weight_goes_to_the_part_that_ranks_better(monkeypatch):
-    """Items in pairs that are liked together, and people who differ in nothing else."""
+    """Items in pairs that are liked together, and people who differ in no other way."""
     monkeypatch.setattr(held_out, "_FEWEST_PEOPLE", 50)
     rng = np.random.default_rng(0)
     users, items = 400, 120
@@ -74,13 +74,13 @@ def kept_items(positives, rng):
 
 
 def with_noise(users, items, dim, noise, seed=0):
-    """Positives by taste in `dim` dimensions, and embeddings that know it, with `noise` dimensions of nothing."""
+    """Positives by taste in `dim` dimensions, and embeddings that know it, with `noise` meaningless dimensions."""
     rng = np.random.default_rng(seed)
     u, v = rng.normal(size=(users, dim)), rng.normal(size=(items, dim))
     liked = np.argsort(-(u @ v.T), axis=1)[:, :12]
     positives = Csr.of(np.repeat(np.arange(users), 12), np.sort(liked, axis=1).ravel(), (users, items))
     nothing = [0.6 * rng.normal(size=(n, noise)) for n in (users, items)]
-    turn = np.linalg.qr(rng.normal(size=(dim + noise, dim + noise)))[0]  # no dimension is one of these
+    turn = np.linalg.qr(rng.normal(size=(dim + noise, dim + noise)))[0]  # no dimension is pure noise
     parts = (np.column_stack(part) @ turn for part in zip((u, v), nothing, strict=True))
     return positives, Factors(*(part.astype(np.float32) for part in parts))
 
@@ -141,7 +141,7 @@ def test_a_narrowed_model_is_stored_updated_and_answers_strangers(name, tmp_path
     loaded = pr.load_model(model.save(tmp_path / "m"))
     everybody = np.arange(len(model.users))
     np.testing.assert_array_equal(loaded.score(everybody), model.score(everybody))
-    # A person as a stranger has much the same list: the vectors of both sides are in proportion.
+    # As a stranger, a person gets much the same list: the vectors of both sides are in proportion.
     listed = [set(model.top_for_users(np.array([u]), 10).items[0].tolist()) for u in range(60)]
     folded = [set(model.top_for_history(log.positives.row(u), 10).items[0].tolist()) for u in range(60)]
     shared = [len(a & b) for a, b in zip(listed, folded, strict=True) if len(a) == 10]
@@ -158,7 +158,7 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_width_is_chosen(sto
     log = pr.make_world(users=1200, items=300, prior=0.1, interactions=14_000, seed=3).observed
     run = Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=stop)
     whole = pr.GMF(epochs=8).fit(log, seed=0)
-    assert whole.fitted_on.resolved["dim"] < 16  # or nothing would show that it was kept
+    assert whole.fitted_on.resolved["dim"] < 16  # otherwise nothing would show that it was kept
     pr.GMF(epochs=8).fit(log, seed=0, run=run)
     resumed = pr.GMF(epochs=8).fit(log, seed=0, run=Run(checkpoint=tmp_path / "c", resume=True))
     everybody = np.arange(len(log.users))

@@ -1,4 +1,4 @@
-"""The history's part of PURE's score: what it is, how its weight is chosen, and that all answers know of it."""
+"""The history's part of PURE's score: what it is, how its weight is chosen, and that all answers include it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_new_person_is_scored_by_both_parts(world, model):
     parts = model._vector_part()
     expected = parts.items @ model.fold_in(own) + parts.item_bias + model._history.of_history(own)
     np.testing.assert_allclose(model.score_history(own), expected, rtol=1e-4, atol=1e-4)
-    # Known people's lists and those of their history as strangers agree for the most part.
+    # Lists of known people mostly agree with those from their histories as strangers.
     listed = [set(model.top_for_users(np.array([u]), 10).items[0].tolist()) for u in range(50)]
     folded = [set(model.top_for_history(world.positives.row(u), 10).items[0].tolist()) for u in range(50)]
     shared = [len(a & b) for a, b in zip(listed, folded, strict=True) if a]
@@ -155,7 +155,7 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_weight_is_chosen(wo
     """The last checkpoint is one epoch before it stops: after the second, the sixth, the seventh, and the last."""
     run = Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=stop)
     pr.PURE(**QUICK).fit(world, seed=0, run=run)
-    assert model._history_weight != USUAL_WEIGHT  # or nothing would show that it was kept
+    assert model._history_weight != USUAL_WEIGHT  # otherwise nothing would show that it was kept
     resumed = pr.PURE(**QUICK).fit(world, seed=0, run=Run(checkpoint=tmp_path / "c", resume=True))
     assert resumed._history_weight == model._history_weight
     np.testing.assert_array_equal(own_scores(resumed), own_scores(model))
@@ -200,7 +200,7 @@ def test_the_weight_is_only_chosen_where_there_is_pre_training(world):
 
 
 def test_the_scale_does_not_depend_on_how_often_it_was_looked_at(world):
-    """Validation scales the history again and again; embeddings that say nothing yet must not wipe it out."""
+    """Validation scales the history repeatedly; embeddings that have learned nothing yet must not wipe it out."""
     parts = pr.split(world, "ratio", seed=0)
     often = pr.PURE(**QUICK, history_weight=0.5, validate_every=1).fit(parts.train, valid=parts.valid, seed=0)
     never = pr.PURE(**QUICK, history_weight=0.5).fit(parts.train, seed=0)

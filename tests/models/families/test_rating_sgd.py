@@ -110,7 +110,7 @@ def test_as_many_unlabeled_pairs_are_drawn_as_asked_for(ratio):
     feed = Positives(data.positives, ratio, seed=0)
     model = SVD(dim=4, init_std=1e-9, unlabeled_ratio=ratio)
     descent = Descent(model, feed, np.random.default_rng(0))
-    # At a rate of zero every prediction is the mean, so that the error tells how many ones and zeros there were.
+    # At a rate of zero every prediction is the mean, so the error shows how many ones and zeros there were.
     a = descent.arrays
     still = Weights(
         a["user"].ravel(), a["item"].ravel(), a["user_bias"], a["item_bias"], descent.user_decay, descent.item_decay,
@@ -179,7 +179,7 @@ def test_the_rate_falls_to_nothing_or_stays():
 
 @pytest.mark.parametrize("negatives", ["dns", "drns"])
 def test_dynamic_negatives_have_the_distribution_of_their_rule(negatives):
-    """Item 0 is everybody's positive. At a rate of zero the errors tell which items were chosen."""
+    """Item 0 is everybody's positive. At a rate of zero the errors show which items were chosen."""
     n, scores = 6000, np.array([0.3, 1.1, -0.4, 0.0, 0.8])
     feed = Positives(Csr.of(np.arange(n), np.zeros(n, int), (n, 5)), 2.0, 0, new_choice(negatives, 3))
     for_users, for_items = np.zeros(n, np.float32), np.zeros(5, np.float32)

@@ -1,4 +1,4 @@
-"""SlopeOne, CoClustering, SVD, PMF and NMF: what they share, and Surprise."""
+"""SlopeOne, CoClustering, SVD, PMF and NMF: what they share, and a comparison with Surprise."""
 
 import time
 
@@ -124,7 +124,7 @@ def test_a_repeated_pair_has_its_last_rating(name):
 @every_model
 @pytest.mark.parametrize("target", ["binary", "rating"])
 def test_a_new_person_is_treated_like_an_old_one(name, target):
-    """Somebody with the history of a group gets the group's other items."""
+    """A person with the history of a group gets the group's other items."""
     board = checkerboard()
     data = pr.Interactions.from_columns(
         *zip(*((u, i) for u in range(20) for i in range(20) if u != i), strict=True),
@@ -193,7 +193,7 @@ def test_a_fit_that_runs_away_is_told(name):
 
 @pytest.fixture(scope="module")
 def some_of_u1(ml_100k):
-    """Every second rating to learn from, and every fourth to predict: Surprise takes its time."""
+    """Every second rating to learn from, and every fourth to predict: Surprise is slow."""
     parts = pr.split(ml_100k, "u1", valid=False)
     return [log.subset(np.arange(len(log)) % step == 0) for log, step in ((parts.train, 2), (parts.test, 4))]
 
@@ -205,7 +205,7 @@ PEERS = {
     "pmf": ("SVD", {"biased": False}, {"dim": 100, "penalty": "per_pair", "regularization": 0.02}),
     "nmf": ("NMF", {}, {"dim": 15}),
 }
-"""Its name there and the settings there and here: Surprise's defaults, but one start of co-clustering, not five."""
+"""The name in Surprise, and the settings there and here: its defaults, but one start of co-clustering, not five."""
 
 
 @pytest.mark.slow

@@ -36,12 +36,12 @@ def test_dimensions_that_are_empty_do_not_count(sides):
     assert Narrowing(users, items).rank == 3
     assert Narrowing(np.zeros_like(users), items).rank == 0
     nothing = narrowed({"user": np.zeros_like(users), "item": items, "bias": np.zeros(1, np.float32)}, 4)
-    assert nothing["user"].shape[1] == nothing["item"].shape[1] == 1  # which is nothing as well
+    assert nothing["user"].shape[1] == nothing["item"].shape[1] == 1  # which is still empty
     assert not nothing["user"].any()
 
 
 def test_parameters_of_this_width_are_left_alone(sides):
-    """Even if some of it is empty, as where there are fewer items than dimensions."""
+    """Even if some dimensions are empty, as with fewer items than dimensions."""
     params = {"user": sides[0], "item": sides[1][:3], "bias": np.zeros(1, np.float32)}
     assert narrowed(params, 12) is params
 

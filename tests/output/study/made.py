@@ -4,7 +4,7 @@
 def panel(
     values, *, data="ml-100k", protocol="exact", metric="P@5", baseline="pure", tests=(), varied=None, seconds=None
 ):
-    """`values`: for each row its metric, one number a seed, or a dict of such lists by metric."""
+    """`values`: for each row its metric, one number per seed, or a dict of such lists by metric."""
     models = {}
     for name, found in values.items():
         columns = found if isinstance(found, dict) else {metric: found}
@@ -34,7 +34,7 @@ def one(name="table2", **facts):
 
 
 def swept(name="figure-prior", values=(0.40, 0.41, 0.40, 0.30), **facts):
-    """One line over four priors, beside a rival."""
+    """One line over four priors, and a rival."""
     priors = (1e-5, 1e-4, 1e-3, 1e-1)
     rows = {f"pure, prior {p:g}": [v, v + 0.002, v + 0.001] for p, v in zip(priors, values, strict=True)}
     varied = {row: {"line": "pure", "prior": p} for row, p in zip(rows, priors, strict=True)}

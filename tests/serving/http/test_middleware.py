@@ -1,4 +1,4 @@
-"""What cannot be provoked from outside: slow and failing answers, too many at once, no model yet."""
+"""What cannot be triggered from outside: slow and failing answers, too many at once, no model yet."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from purerec.serving.process.settings import Limits, Settings
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    """In a thread of its own: tests in a browser, if any ran here before, leave a loop running in this one."""
+    """Run in a separate thread: browser tests, if any ran here before, leave a loop running in this one."""
     with ThreadPoolExecutor(1) as aside:
         aside.submit(asyncio.run, coroutine).result()
 
 
 class Recorder(Log):
-    """A log that is kept."""
+    """A log kept in memory."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
@@ -81,7 +81,7 @@ class Asked:
 
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Asked]:
-    """An application whose list of items is what a function gives."""
+    """An application whose list of items comes from a function."""
 
     def make(work: Callable[[], Any], **settings: Any) -> Asked:
         monkeypatch.setattr(answers, "find_items", lambda *_: work())

@@ -1,4 +1,4 @@
-"""What goes to the parser at once: never beyond a request, never beyond its limits, however the bytes arrive."""
+"""What the parser gets at once: never beyond a request, never beyond its limits, however the bytes arrive."""
 
 import pytest
 from hypothesis import given
@@ -33,7 +33,7 @@ def split(data: bytes, places: list[int]) -> list[bytes]:
 
 @given(st.lists(st.integers(0, 10_000), max_size=30), st.booleans())
 def test_a_piece_ends_where_a_request_does(places: list[int], has_trailers: bool):
-    """For requests one after another: a parser that has just had a piece is never in the middle of two."""
+    """For consecutive requests: no piece that a parser gets spans two of them."""
     body = CHUNKS + (b"x: y\r\nz: \r\n\r\n" if has_trailers else b"\r\n")
     stream = (HEAD + body) * 3
     ends = {n * len(HEAD + body) for n in (1, 2, 3)} | {n * len(HEAD + body) + len(HEAD) for n in (0, 1, 2)}

@@ -1,4 +1,4 @@
-"""Snapshots: checked, mapped, and out of reach of what happens to the folder."""
+"""Snapshots: checked, mapped, and unaffected by what happens to the folder."""
 
 import gc
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_snapshots_hold_what_the_folder_held(folder: Path, model: Recommender, t
     snapshot = take_snapshot(tmp_path / "m", kind="model")
     stored = snapshot.map()
     expected = read_folder(tmp_path / "m", kind="model").tensors
-    (tmp_path / "m" / "tensors.safetensors").write_bytes(b"")  # cut short in place
+    (tmp_path / "m" / "tensors.safetensors").write_bytes(b"")  # truncated in place
     assert stored.tensors.keys() == expected.keys()
     for name, array in expected.items():
         assert stored.tensors[name].dtype == array.dtype
@@ -76,7 +76,7 @@ def test_scalars_and_empty_tensors(tmp_path: Path):
 
 
 def test_a_model_that_cannot_answer_is_refused(folder: Path, tmp_path: Path):
-    """The checksum is right, but what it is of makes no sense: such a folder must not take over."""
+    """The checksum is right, but the content is meaningless: such a folder must not replace the model."""
     stored = read_folder(folder, kind="model")
     tensors = {name: array.copy() for name, array in stored.tensors.items()}
     for name, array in tensors.items():

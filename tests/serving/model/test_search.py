@@ -41,7 +41,7 @@ def test_words_without_case_accents_and_order(search: ItemSearch):
 
 
 def test_best_first(search: ItemSearch):
-    """Equal titles, then those that begin so, then the rest, popular ones first."""
+    """Equal titles, then those that start with the text, then the rest, popular ones first."""
     assert found(search, "star") == ["Star", "Star Trek", "Star Wars (1977)", "War of the Stars"]
     assert found(search, "star", limit=2) == ["Star", "Star Trek"]
     assert search.find("star", 2).total == 4

@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=[1, 2], ids=["one process", "two workers"])
 def running(request: pytest.FixtureRequest, place: Path) -> Iterator[Served]:
-    """For a test that ends it."""
+    """For a test that stops it."""
     service = Served(place, "--workers", str(request.param), token=TOKEN)
     yield service
     service.close()
@@ -39,7 +39,7 @@ def swapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two workers"])
 def swapping(request: pytest.FixtureRequest, swapped: Path) -> Iterator[Served]:
-    """For those that give it other models; each leaves it with a good one."""
+    """For tests that swap models; each leaves it with a good one."""
     fitted().save(swapped)
     service = Served(swapped, "--workers", str(request.param), token=TOKEN)
     yield service
@@ -47,7 +47,7 @@ def swapping(request: pytest.FixtureRequest, swapped: Path) -> Iterator[Served]:
 
 
 def versions(service: Served, tries: int = 12) -> set[str]:
-    """Of fresh connections, so that every worker has its turn."""
+    """Versions seen over new connections, so that every worker gets its turn."""
     found = set()
     for _ in range(tries):
         with httpx.Client(base_url=service.url, headers=service.client.headers, trust_env=False) as client:
@@ -56,7 +56,7 @@ def versions(service: Served, tries: int = 12) -> set[str]:
 
 
 def test_swapping_under_load_loses_no_request(swapping: Served, swapped: Path):
-    """Requests go on during five swaps between two models; every one is answered, in full, by one of the two."""
+    """Requests continue during five swaps between two models; each is answered, in full, by one of the two."""
     first = swapping.get("/v1/model").json()["version"]
     done, wrong, seen = threading.Event(), [], set()
 
@@ -99,7 +99,7 @@ def test_damaged_folder_leaves_the_old_model_serving(swapping: Served, swapped: 
     tensors = swapped / "tensors.safetensors"
     whole = tensors.read_bytes()
     for damaged in (whole[:-100], whole[: len(whole) // 2] + b"\0" + whole[len(whole) // 2 + 1 :], b""):
-        tensors.write_bytes(damaged)  # in place: also what is mapped must not change
+        tensors.write_bytes(damaged)  # in place: mapped data must not change either
         document = problem_of(swapping.client.post("/v1/reload"), 409)
         assert "damaged" in document["detail"]
         assert before in document["detail"]
@@ -166,7 +166,7 @@ def test_ctrl_c_ends_it(running: Served):
 
 
 def test_workers_share_and_are_replaced(guarded: Served):
-    """Killing a worker loses no more than what it had; another takes its place."""
+    """Killing a worker loses only the requests that it had; another replaces it."""
     children = _children(guarded.process.pid)
     assert len(children) == 2
     for child in children:
@@ -223,7 +223,7 @@ def test_wrong_options(place: Path):
 
 
 def test_start_is_quick(place: Path):
-    """Not in seconds, which depend on the machine: a service starts within five times what numba and numpy take."""
+    """Not in seconds, which depend on the machine: within five times the import of numba and numpy."""
     code = "import numpy, numba, polars"
     bare = min(_seconds([sys.executable, "-c", code]) for _ in range(2))
     start = time.perf_counter()

@@ -18,7 +18,7 @@ def test_no_folder_hangs_a_reload(tmp_path: Path, workers: int):
     try:
         before = service.get("/v1/model").json()["version"]
         manifest = (place / "manifest.json").read_text()
-        deep = "[" * 950 + "]" * 950  # read in one thread, it may be too deep for another
+        deep = "[" * 950 + "]" * 950  # readable in one thread, it may be too deep for another
         for wrong in (
             '{"a":' * 100_000,
             json.dumps({**json.loads(manifest), "deep": 0}).replace(" 0}", f" {deep}}}"),

@@ -1,4 +1,4 @@
-"""What is read from a data set is what is read from its files, whatever the size of the pieces."""
+"""Reading a data set gives the same as reading its files, whatever the size of the pieces."""
 
 import gzip
 import json
@@ -130,7 +130,7 @@ def test_a_part_has_its_users_and_nothing_else(tmp_path):
         if "00003" in name or "00001" in name:
             continue
         if not name.startswith("items"):
-            (tmp_path / "out" / name).unlink()  # a worker reads no others
+            (tmp_path / "out" / name).unlink()  # a worker reads only its own
     part = found.read_parts([3, 1])
     whole = pr.read(path)
     assert len(part) == found.facts.part_rows[3] + found.facts.part_rows[1]

@@ -38,7 +38,7 @@ ENGINES: dict[EngineName, EngineEntry] = {
 
 
 def chosen_engine(choice: EngineChoice, scorer: ScorerName, scorer_module: Any = None) -> EngineName:
-    """The engine that `choice` stands for; auto: the first that supports the scorer."""
+    """The engine that `choice` means; auto: the first that supports the scorer."""
     if choice != "auto":
         if scorer_module is not None and not ENGINES[choice].takes_modules:
             raise ConfigError("a scorer of your own needs engine='torch' (or 'auto')")

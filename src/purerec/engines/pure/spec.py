@@ -68,7 +68,7 @@ class GameSettings:
     """Share of all pairs that is observed, which the unlabeled part of the PU risk counts besides the draws; 0: the
     printed form, whose unlabeled part leaves them out."""
     temperature: float = 1.0
-    """Of the softmax risk."""
+    """Temperature of the softmax risk."""
     unlabeled: Unlabeled = "per_user"
     """per_user: unobserved items of the positive's own user; global: uniform over all unobserved pairs;
     popularity: the positive's own user, items in proportion to their number of positives;
@@ -92,8 +92,8 @@ class GameSettings:
     fake_weight: float = 1.0
     fake_ratio: float = 1.0
     """Fakes per sampled unlabeled pair (the paper's ratio is 1). The first round(ratio * n_u) unlabeled pairs
-    (u, i) of a batch each give one (u, i') and, with a user generator, one (u', i). At most 1. With shared draws, of
-    the users and items of the batch as they come, one with one."""
+    (u, i) of a batch each give one (u, i') and, with a user generator, one (u', i). At most 1. With shared
+    draws, the users and items of the batch are paired one to one, in order."""
     hidden: int = 16
     noise: float = 0.01
     """Standard deviation of the generators' Gaussian input."""
@@ -107,7 +107,7 @@ class GameSettings:
     generator_loss: Literal["nonsaturating", "saturating"] = "nonsaturating"
 
     def __post_init__(self) -> None:
-        """Refuses settings with which kernels would read out of bounds or divide by zero."""
+        """Reject settings with which kernels would read out of bounds or divide by zero."""
         if self.dim_i != self.dim and self.scorer not in ("bilinear", "mlp"):
             raise ConfigError(
                 f"item_dim {self.dim_i} differs from dim {self.dim}, which {self.scorer!r} cannot score"
@@ -135,7 +135,7 @@ class GameSettings:
 
     @property
     def generators_of(self) -> tuple[str, ...]:
-        """The sides that are invented."""
+        """The sides that have a generator."""
         return tuple(side for side in ("item", "user") if self.generators in (side, "both"))
 
     @property
@@ -146,7 +146,7 @@ class GameSettings:
 
     @property
     def softmax(self) -> SoftmaxRisk | None:
-        """The risk with a prior per user, if it is this one."""
+        """The risk with a prior per user; None for another risk."""
         return SoftmaxRisk(self.observed, self.temperature) if self.risk == "softmax" else None
 
     @property
@@ -161,10 +161,10 @@ class Stratum:
 
     asked: I32
     """(n,) the user of each positive of these users, whichever part its item is in: unlabeled pairs are drawn for
-    them alike, so that the pairs of all parts together are those of the whole game."""
+    them uniformly, so that the pairs of all parts together are those of the whole game."""
     weight: float
-    """What the unlabeled part of the risk is multiplied by: the share of the unlabeled pairs that are drawn from this
-    part, over the share of positives in it."""
+    """Factor on the unlabeled part of the risk: the share of the unlabeled pairs that are drawn from this part, over
+    the share of positives in it."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Batch:
 
 
 def check_batch(batch: Batch, shape: tuple[int, int], settings: GameSettings) -> None:
-    """Refuses indices beyond (n_users, n_items), and noise that no generator takes."""
+    """Reject indices beyond (n_users, n_items), and noise without a generator."""
     for kind, n in zip(("user", "item"), shape, strict=True):
         for part in ("pos", "unl"):
             index: I32 = getattr(batch, f"{part}_{kind}")
@@ -206,7 +206,7 @@ def check_batch(batch: Batch, shape: tuple[int, int], settings: GameSettings) ->
 
 
 def check_draws(batch: Batch, settings: GameSettings) -> None:
-    """Refuses draws that are not of the users of the positives, round by round, where the softmax risk needs that."""
+    """Reject draws that are not for the positives' users, round by round, if the softmax risk requires that."""
     n, users = batch.pos_user.size, batch.unl_user
     if settings.softmax is None:
         return
@@ -218,7 +218,7 @@ def check_draws(batch: Batch, settings: GameSettings) -> None:
 
 @dataclass(frozen=True)
 class EpochStats:
-    """Means over one epoch; NaN where a thing does not exist. With the softmax risk, shares take the place of D."""
+    """Means over one epoch; NaN if there is no such quantity. With the softmax risk, shares replace D."""
 
     loss: float
     d_positive: float
@@ -234,7 +234,7 @@ N_SUMS = 10
 
 
 def stats_of(sums: F64) -> EpochStats:
-    """Means; NaN where there was nothing."""
+    """Means; NaN if there was nothing to average."""
 
     def mean(total: int, count: int) -> float:
         return float(sums[total] / sums[count]) if sums[count] else float("nan")
@@ -259,13 +259,13 @@ class Engine(Protocol):
         """One epoch over all positives."""
 
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
-        """This many generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
+        """Run `steps` generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
 
     def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
-        """One given step; returns its loss before the update."""
+        """Take one step on a given batch; return its loss before the update."""
 
     def step_generators(self, batch: Batch, *, learning_rate: float) -> float:
-        """One given generator step; returns its loss before the update."""
+        """Take one generator step on a given batch; return its loss before the update."""
 
     def parameters(self) -> Params:
         """Copies, unpadded: user, item, bias, and by scorer relation (gmf: (d,), bilinear: (d_u, d_i)),
@@ -275,7 +275,7 @@ class Engine(Protocol):
         """user_norm and item_norm, the mean norms of the vectors, and bias. Copies no parameters."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Everything that `restore` needs to continue to the same bits: parameters, moments, counters."""
+        """Everything that `restore` needs to continue bit for bit: parameters, moments, counters."""
 
     def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None: ...
 

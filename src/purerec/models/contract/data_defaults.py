@@ -19,7 +19,7 @@ from purerec.rng import named_rng
 _ROUNDS = 20
 """Iterations of the power method; twice as many change the third digit."""
 _known: WeakKeyDictionary[Csr, float] = WeakKeyDictionary()
-"""Cached: a fit asks several times, and so does every person who is folded in."""
+"""Cached: a fit needs it several times, and so does every person who is folded in."""
 
 
 def usual_dim(n_users: int) -> int:

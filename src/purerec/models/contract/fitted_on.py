@@ -50,19 +50,19 @@ class Known:
 
 
 class Stopwatch:
-    """Measures a fit without the compiling of kernels, so that the first on a machine is no slower than the next."""
+    """Times a fit without the compilation of kernels, so that the first on a machine is no slower than the next."""
 
     def __init__(self) -> None:
         self._began, self._compiled = time.perf_counter(), COMPILING.seconds
 
     @property
     def compiling(self) -> float:
-        """Seconds of compiling, since it began"""
+        """Seconds spent compiling since the start"""
         return COMPILING.seconds - self._compiled
 
     @property
     def seconds(self) -> float:
-        """All others"""
+        """All other seconds"""
         return max(0.0, time.perf_counter() - self._began - self.compiling)
 
 

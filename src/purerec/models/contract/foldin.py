@@ -52,7 +52,7 @@ def sigmoid(x: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     return found
 
 
-# ---------------------------------------------------------------------- BPR and what starts from it
+# ---------------------------------------------------------------------- BPR and models that start from it
 
 
 class PairwiseFolding:

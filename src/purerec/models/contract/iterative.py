@@ -61,7 +61,7 @@ class EpochModel(Recommender):
     config: EpochConfig
     history: History | None = None
     stored_curve: list[dict[str, float]] | None = None
-    """The history of a loaded model, as its folder has it"""
+    """The history of a loaded model, as stored in its folder"""
     continues: ClassVar[bool] = True
     """Whether an update continues from the last fit (see `updating`)"""
     stopped_by: Csr | None = None
@@ -207,7 +207,7 @@ def scheduled(schedule: RateSchedule, rate: float, number: int, epochs: int) -> 
 
 
 def with_strangers(vectors: F32, known: Mask) -> F32:
-    """A copy of the users' vectors, with the mean of the known users for those about whom nothing is known."""
+    """A copy of the users' vectors, with the mean of the known users for all others."""
     found = vectors.copy()
     found[~known] = vectors[known].mean(axis=0)
     return found

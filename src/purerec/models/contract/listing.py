@@ -99,7 +99,7 @@ def for_history(model: Recommender, history: Iterable[Id] | Id, k: int, options:
 
 
 def _warn_of_rules(model: Recommender, rules: ListRules | None) -> None:
-    """An empty list may be what the rules ask for, or a slip of the pen."""
+    """Warn if no item fits the rules: this may be intended, or a typo."""
     if rules is None:
         return
     if rules.where and (wrong := nothing_fulfils(table_of(model), rules.where)) is not None:
@@ -162,13 +162,13 @@ def _reasons(model: Recommender, people: Iterable[Person], found: TopK, explain:
 
 
 def _gather(values: pl.Series, idx: I32) -> pl.Series:
-    """Null for indices beyond the end."""
+    """The values at these indices; null beyond the end."""
     at = pl.Series(idx)
     return values.gather(at.set(at >= len(values), None))
 
 
 def _limits(model: Recommender, options: ListOptions) -> tuple[I32 | None, I32 | None, ListRules | None]:
-    """`items` and `exclude` as indices of the model's items, and rules whose cold items keep to them, too."""
+    """`items` and `exclude` as indices of the model's items, and rules whose cold items are limited to them, too."""
     only = None if options.items is None else _listed(options.items)
     never = [] if options.exclude is None else _listed(options.exclude)
     rules = options.rules

@@ -73,7 +73,7 @@ def restore(kind: type[AnyModel], stored: storage.Stored, where: str) -> AnyMode
 
 
 def _keep_curve(model: object, curve: Any) -> None:
-    """For when the model is saved again."""
+    """Keep the curve for when the model is saved again."""
     if isinstance(model, _Curved) and isinstance(curve, list):
         model.stored_curve = curve
 

@@ -57,11 +57,11 @@ class ListRules:
     popularity_discount: float = 0.0
     cold_items: int = 0
     cold_rows: I64 | None = field(default=None, compare=False)
-    """The rows of the item table that cold items may come from; None: all that nobody had."""
+    """The rows of the item table that cold items may come from; None: all items that nobody had."""
 
     @classmethod
     def of(cls, options: RuleOptions) -> ListRules | None:
-        """None if there are none."""
+        """Check rules; None if there are none."""
         if odd := sorted(set(options) - set(RuleOptions.__annotations__)):
             raise TypeError(f"recommend() got an unexpected keyword argument {odd[0]!r}")
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -95,7 +95,7 @@ class ListRules:
     def among(
         self, model: Recommender, only: Iterable[Id] | None, never: Iterable[Id]
     ) -> tuple[ListRules, list[Id] | None]:
-        """Rules whose cold items keep to these ids, too, and what is left of `only` for the model's own items."""
+        """Rules whose cold items are limited to these ids, too, and the rest of `only` for the model's own items."""
         only, barred = None if only is None else list(only), {str(item) for item in never}
         if not self.cold_items or (only is None and not barred):
             return self, only
@@ -158,7 +158,7 @@ class ListRules:
         first = max(0, k - self.cold_items)
         warm = take(range(min(first, len(items))), first)
         new = take(range(len(items), len(both)), min(self.cold_items, k))
-        warm += take(range(first, len(items)), k - len(warm) - len(new))  # where too few are new
+        warm += take(range(first, len(items)), k - len(warm) - len(new))  # if too few are new
         return warm, both[new]
 
     def _chosen(self, model: Recommender, pool: I32, scores: F32, k: int) -> I64:

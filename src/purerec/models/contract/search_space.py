@@ -1,4 +1,4 @@
-"""Where `purerec tune` looks: the values that a setting may take in a search, declared beside the config.
+"""Where `purerec tune` looks: the values that a setting may take in a search, declared alongside the config.
 
 A config class lists its spaces in `search_space`. Deliberate choices (schedules, engines, limits) are not searched,
 nor is anything whose default already depends on the data and hardly matters.

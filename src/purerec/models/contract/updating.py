@@ -1,7 +1,7 @@
 """More data for a fitted model: `model.update(new)` continues from what it knows, with more users and items.
 
     vocabularies    the old ones, with new ids appended: an id keeps its index, and so its row
-    positives       those that the model has seen and the new ones, each pair once; so with the pairs that are not
+    positives       those that the model has seen and the new ones, each pair once; likewise the pairs that are not
                     positive, which only lists use
     parameters      models trained in epochs keep theirs in the same rows and columns; new ones start at random, as in
                     a first fit. Then follow a few epochs over all positives at a lower rate.

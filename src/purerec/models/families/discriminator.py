@@ -41,7 +41,7 @@ def usual_regularization(positives: Csr) -> float:
 
 
 _LARGE = 10_000
-"""In catalogues of more items than this, a few draws for each positive miss what matters, and batches share draws"""
+"""In catalogues of more items than this, a few draws for each positive miss what matters, so batches share draws"""
 _FEWEST_SHARED, _SHARED_WIDTH = 64, 64
 _BEFORE_CHOICE = 0.75
 """Share of the epochs before the width is chosen"""
@@ -124,7 +124,7 @@ class DiscriminatorConfig(EpochConfig):
         if self.dim is not None:
             return self.dim
         n_users, n_items = positives.shape
-        # Even a hundred users are worth 16: the L2 leaves what they do not support near zero.
+        # 16 pays off even for a hundred users: the L2 leaves what they do not support near zero.
         return _SHARED_WIDTH if self.shares_draws(n_items) else max(16, usual_dim(n_users))
 
     def draws_per_positive(self, n_items: int) -> float:
@@ -179,7 +179,7 @@ class DiscriminatorModel(EpochModel):
             negatives=config.negatives,
             candidates=config.candidates,
             unlabeled_per_epoch=math.ceil(config.draws_per_positive(n_items) * n),
-            # With few positives, smaller batches: otherwise an epoch is a step or two, and the epochs are too few.
+            # Smaller batches with few positives: otherwise an epoch is a step or two, and there are too few epochs.
             batch_size=min(config.batch_size, max(32, n // 8)),
             regularization=usual_regularization(positives) if l2 is None else l2,
             epsilon=config.epsilon,
@@ -210,28 +210,28 @@ class DiscriminatorModel(EpochModel):
         """The rate of an epoch under the schedule."""
         return scheduled(self.config.schedule, self.config.learning_rate, number, self.config.epochs)
 
-    # ------------------------------------------------------------------ what held-out pairs choose
+    # ------------------------------------------------------------------ choices on held-out pairs
 
     def choosing_epoch(self) -> int:
         """The first epoch with all pairs; before it, the form is chosen."""
         return round(_BEFORE_CHOICE * self.config.epochs)
 
     def _chooses(self) -> bool:
-        """Whether anything is chosen."""
+        """Whether anything is chosen on held-out pairs."""
         return self._chooses_width()
 
     def _chooses_width(self) -> bool:
-        """Only with a plain product of embeddings, which has as good an approximation in fewer dimensions."""
+        """Only for a plain product of embeddings, which can be approximated well in fewer dimensions."""
         return self.config.dim is None and self.config.scorer in ("mf", "fm") and self.scorer_module is None
 
     def choose_form(self, game: HeldOutGame) -> Form:
-        """The form that ranks the pairs best that the parameters have not seen."""
+        """The form that best ranks the pairs that the parameters have not seen."""
         embeddings = dot_product(self.config.scorer, game.parameters())
         assert embeddings is not None, "only products choose"
         return game.held_out().best(embeddings, {}, narrow=self._chooses_width())
 
     def use_form(self, form: Form) -> None:
-        """From now on."""
+        """Score in this form from now on."""
         self._width = form.width
 
     # ------------------------------------------------------------------ storing

@@ -3,8 +3,8 @@
 `nnpu` is treated as `pu`, from which it differs only for overfitted models, and hard negatives as uniform ones. The
 unlabeled part is exact, over all items.
 
-The softmax risk has no kernel of its own. It is the PU risk of a small prior with a bias of the person's own, so it
-is minimised as that, with a prior so small that nothing depends on it.
+The softmax risk has no kernel of its own. It is the PU risk of a small prior with a bias for each person, and is
+minimised as such, with a prior so small that nothing depends on it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Risk:
     """Weight of softplus at the person's own items: 0 (PU) or 1 (PN), since softplus(-phi) = softplus(phi) - phi"""
     regularization: float
     kappa: Callable[[int], float]
-    """Share of the unlabeled draws, over share of the positives, of a person with this many positives"""
+    """For a person with this many positives: share of the unlabeled draws, divided by share of the positives"""
 
 
 class LogisticFolding:

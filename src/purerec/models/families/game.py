@@ -85,7 +85,7 @@ class HeldOutGame(DiscriminatorGame):
         super().__init__(model, kept, settings, seed, None)
 
     def held_out(self) -> HeldOutPairs:
-        """By the pairs that were held out of the epochs so far."""
+        """The pairs that were held out of the epochs so far."""
         return HeldOutPairs(self.positives, self._held_out)
 
     def epoch(self, number: int) -> Measures:

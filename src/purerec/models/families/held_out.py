@@ -1,9 +1,9 @@
-"""Pairs held out of the first epochs of a fit, and what is chosen by them: the form of the score.
+"""Pairs held out of the first epochs of a fit, on which the form of the score is chosen.
 
     score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
 
-phi has as many dimensions as the log supports: those that only learned noise rank the held-out pairs worse than none
-would, and are dropped. S (PURE's history) is scaled so that the spread of its part over the items is `weight` times
+phi has as many dimensions as the log supports: those that only learned noise make the ranking of the held-out pairs
+worse, and are dropped. S (PURE's history) is scaled so that the spread of its part over the items is `weight` times
 that of phi. The best weight varies widely between logs, from a twentieth where embeddings do well to more than one
 where they do not, and so does the best L2 of S.
 """
@@ -25,11 +25,11 @@ from purerec.ranking.scorers import Factors
 from purerec.types import F32, F64, I64
 
 WIDTHS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""What the embeddings may be narrowed to"""
+"""Widths that the embeddings may be narrowed to"""
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 REGULARIZATIONS = (2.5, 10.0)
 USUAL_WEIGHT, USUAL_REGULARIZATION = 0.1, 10.0
-"""Of forms that are equally good, the closest to this one is chosen"""
+"""Among equally good forms, the closest to this one is chosen"""
 _AS_GOOD = 5.0
 """How far a form may trail the best, summed over people, in standard deviations of the paired difference. With fewer
 people, that is more standard errors, and the usual form is preferred more"""
@@ -52,7 +52,7 @@ _Key = TypeVar("_Key")
 
 
 class Form(NamedTuple):
-    """What is chosen by the held-out pairs."""
+    """What is chosen on the held-out pairs."""
 
     width: int
     weight: float
@@ -111,7 +111,7 @@ def balance(history: ItemWeights, embeddings: Factors, positives: Csr) -> float:
 
 
 class HeldOutPairs:
-    """The held-out pairs of one fit, and what the forms would make of them."""
+    """The held-out pairs of one fit, and how well each form ranks them."""
 
     def __init__(self, kept: Csr, held_out: Csr) -> None:
         """`kept`: all other pairs."""
@@ -126,7 +126,7 @@ class HeldOutPairs:
         *,
         narrow: bool,
     ) -> Form:
-        """The form that ranks the pairs best, or an equally good one that is closer to the usual form.
+        """The form that best ranks the pairs, or an equally good one that is closer to the usual form.
 
         `histories`: item weights by their regularization; there may be none. The weight and the width are chosen one
         after the other, then the weight once more if the width has changed.
@@ -185,7 +185,7 @@ class HeldOutPairs:
 
 
 def _closest(values: Mapping[_Key, F64], distance: Callable[[_Key], Any]) -> _Key:
-    """Of those that are as good as the best, the closest."""
+    """The closest of those that are as good as the best."""
     best = max(values.values(), key=lambda of: float(of.mean()))
 
     def is_as_good(key: _Key) -> bool:
@@ -196,7 +196,7 @@ def _closest(values: Mapping[_Key, F64], distance: Callable[[_Key], Any]) -> _Ke
 
 
 def _distance(form: Form) -> tuple[float, float]:
-    """From the usual form."""
+    """Distance from the usual form."""
     apart = math.log((form.weight + 0.01) / (USUAL_WEIGHT + 0.01))
     return abs(math.log(form.regularization / USUAL_REGULARIZATION)), abs(apart)
 

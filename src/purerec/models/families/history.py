@@ -2,7 +2,7 @@
 
     score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
 
-How much it counts beside phi, and the L2 of S, are chosen on held-out pairs; see `held_out`.
+Its weight relative to phi, and the L2 of S, are chosen on held-out pairs; see `held_out`.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from purerec.types import F32, I64, State
 _MOST_ITEMS = 8_000
 """Up to this many items, all have weights between them; the cost grows with the cube of their number."""
 _NEIGHBORS, _TO_CHOOSE = 200, 100
-"""Items that an item has weights from in larger ones, and how many suffice while the form is chosen, at less cost"""
+"""Neighbours per item in larger catalogues, and a cheaper number that suffices while the form is chosen"""
 _LARGEST_WEIGHT = 1000
 _WEIGHT_WITH_FEW_PEOPLE = 0.8
-"""Where there are too few people to choose by: they are also too few for good embeddings"""
+"""If there are too few people to choose by: they are also too few for good embeddings"""
 _HISTORY = "history."
 """Prefix of the history's arrays in a folder"""
 
 
 def usual_weight(positives: Csr) -> float:
-    """The weight where none is chosen."""
+    """The weight if none is chosen."""
     return USUAL_WEIGHT if can_hold_out(positives) else _WEIGHT_WITH_FEW_PEOPLE
 
 
@@ -122,7 +122,7 @@ class WithHistory(DiscriminatorModel):
         self._closed = None
 
     def _check_memory(self, positives: Csr) -> None:
-        """Before the epochs, after which the weights would be refused as well."""
+        """Check before the epochs, so that the weights are not refused only after them."""
         config = self.config
         chooses = config.history_weight is None and config.history_regularization is None
         weight = Weighting.of(positives, 0.0, config.item_power)
@@ -159,7 +159,7 @@ class WithHistory(DiscriminatorModel):
         return found
 
     def choose_form(self, game: HeldOutGame) -> Form:
-        """On the pairs that neither the embeddings nor these item weights have seen."""
+        """Choose on the pairs that neither the embeddings nor these item weights have seen."""
         if not self._has_history():
             return super().choose_form(game)
         embeddings = dot_product(self.config.scorer, game.parameters())

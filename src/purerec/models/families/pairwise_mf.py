@@ -23,7 +23,7 @@ from purerec.types import State
 
 
 class FactorConfig(EpochConfig):
-    """Settings that all of them have."""
+    """Settings that they all share."""
 
     dim: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Width of the factors. None: 5, 16 or 32, for up to 200, up to 2,000 or more users."""
@@ -96,7 +96,7 @@ class FactorModel(EpochModel):
         return f"lower learning_rate (now {now}) or raise regularization"
 
     def _folding(self) -> Folding:
-        """By the risk of BPR, with the negatives of training or others equally hard."""
+        """Use the risk of BPR, with the negatives of training or others that are equally hard."""
         p = self._params
         return PairwiseFolding(
             p["item"],
@@ -107,7 +107,7 @@ class FactorModel(EpochModel):
         )
 
     def _hard_negatives(self) -> int:
-        """The number of random items whose best one is the negative."""
+        """The number of random items of which the best is the negative."""
         return 1 if getattr(self.config, "negatives", None) == "uniform" else getattr(self.config, "candidates", 1)
 
 

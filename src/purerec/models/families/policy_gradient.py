@@ -1,4 +1,4 @@
-"""Shared by IRGAN and GraphGAN: a generator pre-trained as BPR, then trained in turns with a discriminator.
+"""Shared by IRGAN and GraphGAN: a generator pre-trained as BPR, then trained alternately with a discriminator.
 
 Both players are factors with an item bias. The generator draws items, which cannot be differentiated through, so it
 follows a policy gradient; the two differ in how it draws.
@@ -69,7 +69,7 @@ class PolicyConfig(FactorConfig):
 
 
 def settings_to_continue(settings: dict[str, Any], *, ranking: Player) -> dict[str, Any]:
-    """More data is learned as in pre-training, to which the game adds no more than noise.
+    """Settings to learn more data as in pre-training, to which the game would add only noise.
 
     If the discriminator ranks, only its parameters are stored: the generator starts from them in its place and hands
     them back for one epoch of the game.

@@ -1,4 +1,4 @@
-"""The game in float64 by its formulas, and gradients by differences, for tests of the cpu engine."""
+"""The game in float64 from its formulas, with gradients by differences, for tests of the cpu engine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def score(p: dict[str, F64], s: GameSettings, e_u: F64, e_i: F64) -> F64:
 
 
 def fakes_of(p: dict[str, F64], s: GameSettings, b: Batch, side: str, frozen: dict[str, Any]) -> F64:
-    """The fakes of one side. `frozen` holds what the gradient takes as constant; made on the first call."""
+    """The fakes of one side. `frozen` holds what the gradient treats as constant; filled on the first call."""
     noise = (b.item_noise if side == "item" else b.user_noise).astype(np.float64)
     other = p["user"][b.unl_user] if side == "item" else p["item"][b.unl_item]
     condition = frozen.setdefault(f"{side} condition", other[: len(noise)].copy())

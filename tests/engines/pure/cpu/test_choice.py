@@ -21,7 +21,7 @@ from purerec.sampling.dynamic import Negatives, chosen_places
 
 N_USERS, N_ITEMS = 40, 25
 SCORES = np.array([0.3, 1.1, -0.4, 0.0, 0.8], dtype=np.float32)
-"""Of the items of a small world in which item 0 is everybody's positive."""
+"""Scores of the items in a small world in which item 0 is everybody's positive."""
 
 
 def positives() -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +94,7 @@ def new_engine(name: str, data, n_items: int, settings: GameSettings, **more):
 
 
 def expected_shares(negatives: Negatives, candidates: int) -> np.ndarray:
-    """(4,) how often items 1 to 4 are chosen, by going through all lists of candidates."""
+    """(4,) how often items 1 to 4 are chosen, by enumerating all lists of candidates."""
     found = np.zeros(5)
     for items in itertools.product(range(1, 5), repeat=candidates):
         scores = SCORES[list(items)].astype(float)

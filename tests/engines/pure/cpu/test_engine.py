@@ -1,4 +1,4 @@
-"""The cpu engine at the edge: large numbers, wrong input, states, and the disk cache of its kernels."""
+"""Edge cases of the cpu engine: large numbers, wrong input, states, and the disk cache of its kernels."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def run_script(dim: int) -> tuple[float, float]:
 
 @pytest.mark.slow
 def test_a_second_process_finds_the_kernels_compiled() -> None:
-    """In the cache of all tests: to fill an empty one takes longer than all the rest."""
+    """Uses the cache of all tests: filling an empty one takes longer than everything else."""
     _, loss = run_script(8)
     compiled, again = run_script(8)
     other, _ = run_script(21)  # dims are not compiled in

@@ -1,4 +1,4 @@
-"""Whole epochs: the same bits again, the steps that were asked for, and that they learn."""
+"""Whole epochs: reproducible bits, the requested steps, and learning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_resumed_run_gives_the_same_bits(memory_mb: float, unlabeled: str) -> 
     whole, part = engine(game), engine(game, memory_mb=memory_mb)
     play(part, 2)
     state = part.state()
-    play(part, 1)  # what happens to the old engine afterwards must not reach the state
+    play(part, 1)  # what the old engine does afterwards must not change the state
     resumed = engine(game, seed=99)
     resumed.restore(state)
     whole_losses = play(whole, 4)

@@ -29,7 +29,7 @@ def test_generator_gradients(
     changes = {"constraint": constraint, "generator_loss": generator_loss_name, "output": output}
     s = settings_of(scorer, generators="both", conditional=conditional, **changes)
     params = engine(s).parameters()
-    for name in params:  # away from zero, where relu has a kink that finite differences stumble over
+    for name in params:  # away from zero, where relu has a kink that breaks finite differences
         if name.endswith((".b1", ".b2")):
             params[name] = np.random.default_rng(2).normal(0.2, 0.4, params[name].shape).astype(np.float32)
     e, b = engine(s, params=params), random_batch(s, 5, n_unl=16, n_fakes=14)

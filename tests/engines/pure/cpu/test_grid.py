@@ -1,4 +1,4 @@
-"""Draws that a batch shares: the step of the same pairs one by one, unbiased, and the same on two threads."""
+"""Draws that a batch shares: the same step as with single pairs, unbiased, and the same on two threads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shared(n_columns: float, **changes: object) -> GameSettings:
 
 
 def all_pairs(s: GameSettings) -> Batch:
-    """The positives, and their users with all that each has not touched."""
+    """The positives, and their users with all items that each has not touched."""
     indptr, items = positives()
     users = np.repeat(np.arange(N_USERS), np.diff(indptr)).astype(np.int32)
     seen = np.zeros((N_USERS, N_ITEMS), bool)
@@ -78,7 +78,7 @@ def test_few_draws_are_right_on_average() -> None:
             found.append(e.state()[f"{name}/m"])
     for name, found in some.items():
         mean, deviation = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
-        # A mean over the pairs that are left is a ratio: right up to the spread of their number.
+        # A mean over the remaining pairs is a ratio: exact up to the spread of their number.
         off = np.abs(mean - expected[name]) / (deviation + 0.004 * np.abs(expected[name]).max())
         assert off.max() < 4.5, name
         assert np.abs(mean).max() > 10 * deviation.max()
@@ -122,7 +122,7 @@ def draw(g: Grid, key: Scalar, n_batches: Scalar, n: Scalar, out: I32) -> None:
 
 
 def test_items_take_turns() -> None:
-    """No batch draws an item twice, and none is drawn twice as often as another: each once before any twice."""
+    """No batch draws an item twice, and every item is drawn once before any is drawn twice."""
     orders = []
     for key in range(200):
         g, out = new_grid(1, 7, 30, 8, 8), np.zeros(7 * 60, np.int32)
@@ -130,7 +130,7 @@ def test_items_take_turns() -> None:
         assert all(len(set(batch)) == 7 for batch in out.reshape(60, 7))
         assert np.array_equal(np.bincount(out, minlength=30), np.full(30, 14))
         orders.append(out[:30])
-    # Any item may come at any place.
+    # Any item may appear at any position.
     at_start = np.bincount([order[0] for order in orders], minlength=30)
     assert (at_start > 0).sum() > 25
     assert at_start.max() < 20

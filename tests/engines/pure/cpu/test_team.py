@@ -1,4 +1,4 @@
-"""Two threads end in the bits of one, neither waits for ever, and Ctrl-C is heard once both are done."""
+"""Two threads give the same bits as one, neither waits forever, and Ctrl-C takes effect once both are done."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_two_threads_end_in_the_bits_of_one(game: str) -> None:
     assert states[0].keys() == states[1].keys()
     for name, value in states[0].items():
         np.testing.assert_array_equal(value, states[1][name], err_msg=name)
-    np.testing.assert_allclose(*told, rtol=1e-9)  # what is told is summed in another order
+    np.testing.assert_allclose(*told, rtol=1e-9)  # statistics are summed in another order
 
 
 def test_a_second_thread_is_used_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What an epoch is made of: all positives, the unlabeled pairs that are due, noise."""
+"""What an epoch consists of: all positives, the right number of unlabeled pairs, noise."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_rows_follow_sparse_adam_and_untouched_rows_rest() -> None:
         np.testing.assert_array_equal(after[name][resting], before[name][resting])
         np.testing.assert_array_equal(later[f"{name}/m"][resting], state[f"{name}/m"][resting])
         m, v = later[f"{name}/m"].astype(np.float64)[touched], later[f"{name}/v"].astype(np.float64)[touched]
-        size = 0.01 * math.sqrt(1 - settings.beta2**2) / (1 - settings.beta1**2)  # the second step of all rows
+        size = 0.01 * math.sqrt(1 - settings.beta2**2) / (1 - settings.beta1**2)  # the second step for all rows
         expected = before[name][touched] - size * m / (np.sqrt(v) + settings.epsilon)
         np.testing.assert_allclose(after[name][touched], expected, rtol=1e-5, atol=1e-7)
     assert later["user/step"] == later["bias/step"] == 2
@@ -138,7 +138,7 @@ def test_a_resumed_run_ends_in_the_same_bits(scorer: str) -> None:
     np.savez(file, **stopped.state())  # type: ignore[arg-type]
     file.seek(0)
     resumed = engine_of(settings)
-    play(resumed, 1)  # whatever it was doing before
+    play(resumed, 1)  # its own past must not matter
     with np.load(file, allow_pickle=False) as state:
         resumed.restore(dict(state))
     play(resumed, 2)
@@ -240,7 +240,7 @@ def test_scores_are_phi_with_every_item() -> None:
 
 
 class Distance(torch.nn.Module):
-    """A scorer from outside: minus a weighted squared distance, with dropout and a norm that has buffers."""
+    """A custom scorer: minus a weighted squared distance, with dropout and a norm that has buffers."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ Params = dict[str, np.ndarray]
 
 
 def slopes(p: Params, name: str, loss: Callable[[Params], float]) -> Iterator[tuple[tuple[int, ...], float]]:
-    """(place, slope of the loss) of each number of a parameter, by differences."""
+    """(index, slope of the loss) of each element of a parameter, by differences."""
     for at in np.ndindex(p[name].shape):
         up, down = p[name].copy(), p[name].copy()
         up[at] += 1e-6

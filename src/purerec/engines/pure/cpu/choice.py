@@ -1,4 +1,4 @@
-"""Dynamic negatives of the discriminator, compiled: each unlabeled item is chosen among several by its score."""
+"""Dynamic negatives of the discriminator, compiled: each unlabeled item is chosen from several by its score."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINE = 16  # floats in a line of the cache
 
 
 class Choice(NamedTuple):
-    """The rule and its scratch. Kernels that are given None in its place are compiled without any of this."""
+    """The rule and its scratch. Kernels that get None instead are compiled without any of this."""
 
     rule: int
     """BEST or SOFTMAX of `purerec.sampling.dynamic`."""
@@ -38,9 +38,9 @@ class Choice(NamedTuple):
 
 @kernel(inner=True)
 def _score_candidates(m: Model, c: KernelSettings, choice: Choice, n: Scalar) -> None:
-    """scores[k] of (users[k], items[k]), k < n: phi less what all items of a user share, which changes neither rule.
+    """Set scores[k] of (users[k], items[k]), k < n: phi without a user's constant terms, which affect neither rule.
 
-    One loop over all, since a score takes long but need not wait for the one before it.
+    One loop over all, since a score takes long but does not depend on the previous one.
     """
     u_dim, i_dim = c.u_dim, c.i_dim
     if c.scorer == BILINEAR:
@@ -73,9 +73,9 @@ def choose_unlabeled(
     choice_key: Scalar,
     counter: Scalar,
 ) -> None:
-    """items[k], k < n, have been drawn for users[k]; each may give way to one of `candidates` - 1 further draws.
+    """Choose among each items[k], k < n, already drawn for users[k], and `candidates` - 1 further draws.
 
-    The users draw again from their own unobserved items, also where pairs came from all users alike: given its
+    Further draws come from the user's own unobserved items, even if the pairs were drawn from all users: given its
     user, a pair drawn from all is a uniform draw from the user's.
     """
     each = np.int64(choice.candidates)
@@ -91,7 +91,7 @@ def choose_unlabeled(
             draw_popular_items(t, choice.users, size * more, candidate_key, start, choice.items)
         else:
             draw_items(t, choice.users, size * more, candidate_key, start, choice.items)
-        for k in range(size - 1, -1, -1):  # from behind: the first candidate is put before the others
+        for k in range(size - 1, -1, -1):  # backwards, to make room for the first candidate
             for j in range(more - 1, -1, -1):
                 item = choice.items[k * more + j]
                 choice.items[k * each + j + 1], choice.users[k * each + j + 1] = item, users[first + k]

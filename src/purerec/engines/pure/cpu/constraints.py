@@ -1,4 +1,4 @@
-"""What keeps the fakes near the real embeddings: their mean norm, or their mean and covariance."""
+"""Constraints that keep the fakes near the real embeddings: their mean norm, or their mean and covariance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 @kernel(inner=True)
 def _cholesky(a: F64, n: Scalar, stride: Scalar) -> None:
-    """The lower factor of the leading (n, n) block, in place."""
+    """Replace the leading (n, n) block with its lower Cholesky factor."""
     for i in range(n):
         for j in range(i + 1):
             s = a[i * stride + j]
@@ -28,7 +28,7 @@ def _cholesky(a: F64, n: Scalar, stride: Scalar) -> None:
 
 @kernel(inner=True)
 def _find_colour(g: GeneratorMemory, n: Scalar) -> None:
-    """Mean of the raw fakes and L_r inv(L_b); with less than two fakes there is no covariance: only shift."""
+    """Find the mean of the raw fakes and L_r inv(L_b); fewer than two fakes have no covariance: only shift."""
     d, width = g.dim, aligned(g.dim)
     for q in range(d):
         g.mean[q] = 0.0
@@ -73,7 +73,7 @@ def _find_colour(g: GeneratorMemory, n: Scalar) -> None:
 
 @kernel(inner=True)
 def constrain(g: GeneratorMemory, n: Scalar) -> Scalar:
-    """raw -> fakes; returns the sum of the fakes' norms."""
+    """Turn raw into fakes; return the sum of the fakes' norms."""
     d = aligned(g.dim)
     norms = 0.0
     if g.constraint == RECOLOUR:

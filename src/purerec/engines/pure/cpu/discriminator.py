@@ -1,17 +1,17 @@
 """The discriminator's step, compiled: slots, scores, coefficients, gradients, Adam. Formulas: see `spec`.
 
-A step works on the distinct rows of its batch. Each gets a slot; gradients gather in the slots without the
-relation, which is applied once per slot and not once per pair:
+A step works on the distinct rows of its batch. Each gets a slot; gradients accumulate in the slots without the
+relation, which is applied once per slot, not once per pair:
 
     d phi / d e_u = r * e_i   so   grad e_u = r * G_u   with   G_u = sum of c_k * e_i   (c_k = dL/dphi of pair k)
     d phi / d r   = e_u * e_i so   grad r   = sum over slots of e_u * G_u
 
-and for a bilinear relation the same with a matrix. All gradients are taken at the old parameters.
+and likewise, with a matrix, for a bilinear relation. All gradients are taken at the old parameters.
 
 Two threads share a step by sides: one handles the users' rows, the other the items', and each scores half of the
 pairs. Each sum that a parameter depends on is computed by one thread, in the same order as without the other, so
-results are identical to the bit. With a grid (see `grid`), the unlabeled are not pairs but rows and columns: their
-scores and gradients are products of matrices.
+results are bit-identical. With a grid (see `grid`), the unlabeled are not pairs but rows and columns: their scores
+and gradients are matrix products.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def discriminator_step(
     learning_rate: Scalar,
     step: Scalar,
 ) -> Scalar:
-    """One step on the batch that lies in `w`; returns L_D before it, less the penalty. `step` counts from 1.
+    """Take one step on the batch in `w`; return L_D before it, without the penalty. `step` counts from 1.
 
     There are `n_unl` unlabeled pairs; with a grid, `n_unl` users and `n_columns` items. Fakes use the noise stored in
     the sides. Branches for arguments that are None are not compiled.
@@ -137,7 +137,7 @@ def discriminator_step(
         n_items = assign_slots(
             w.items, unl, n_unl_items, w.slot_of_item, w.item_slots, w.slot_items, n_items, m.item, i_dim
         )
-    if c.scorer == BILINEAR:  # always alone: the threads would have to meet once more
+    if c.scorer == BILINEAR:  # always one thread: two would have to wait for each other once more
         for slot in range(n_users):
             at = np.int64(w.slot_users[slot]) * 3 * u_dim
             row_times_matrix(m.user, at, m.relation, w.user_turned, slot * i_dim, u_dim, c.i_dim)
@@ -184,8 +184,8 @@ def discriminator_step(
             finish_columns(c, grid, middle, n_columns, n_unl, n_columns)
         if team is not None:
             wait_for_other(team.board)  # the other's columns
-    # c_k = slope * sigma + offset, with sigma = D or, of the softmax risk, a share; the loss is divided by the prior.
-    # Each thread into a `sigma` of its own: cheaper than to wait for one that does it for both.
+    # c_k = slope * sigma + offset, with sigma = D, or a share for the softmax risk; the loss is divided by the prior.
+    # Each thread fills its own `sigma`: cheaper than waiting for one to do it for both.
     per_pos, n_free = 1.0 / max(n_pos, 1), np.float64(n_unl)
     if c.temperature > 0.0:
         pos_slope = unl_slope = per_pos / c.temperature
@@ -249,7 +249,7 @@ def discriminator_step(
         turn_gradients(m, w, c, n_users, n_items)
     squares = 0.0
     first_item, end_item = pos, n_items
-    if team is not None:  # with few users' rows, some of the items' go to their thread
+    if team is not None:  # if there are few user rows, their thread also takes some item rows
         first_item = max(pos, (n_items - n_users) // 2)
         if sees_users:
             first_item, end_item = pos, first_item

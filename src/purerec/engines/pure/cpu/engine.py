@@ -53,9 +53,9 @@ _WORTH_TWO = 1 << 17
 class CpuEngine:
     """Trains on one core or two, with sampling and generators fused into the steps. See `spec.Engine`.
 
-    `params`, unpadded, take the place of some or all of the random start. `threads` is 1, 2 or None: two where they
-    pay; the parameters do not depend on it. `memory_mb` bounds the bitmap of observed pairs. A part of a larger game
-    has a `stratum`, and may share its `memory`, parameters included, with other parts.
+    `params`, unpadded, replace some or all random initial values. `threads` is 1, 2 or None: two if they pay off; the
+    parameters do not depend on it. `memory_mb` bounds the bitmap of observed pairs. A part of a larger game has a
+    `stratum`, and may share its `memory`, parameters included, with other parts.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class CpuEngine:
         self._sampler = UnlabeledSampler(data.indptr, data.indices, n_items, memory_mb=memory_mb, full_users="skip")
         tables = self._sampler.tables
         degree = np.diff(tables.indptr)
-        # The threads share neither a bilinear relation nor the count of draws that found nothing.
+        # Two threads can share neither a bilinear relation nor the count of draws that found nothing.
         self._can_share = settings.scorer != "bilinear" and bool(degree.max() < n_items)
         self._weights = {"user": degree, "item": tables.weight}
         self._pairs = np.empty(tables.indices.size, np.uint64)
@@ -167,7 +167,7 @@ class CpuEngine:
         return sums
 
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
-        """This many generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
+        """Run `steps` generator steps, each on `batch_size` freshly drawn unlabeled pairs."""
         return spec.stats_of(self.generator_sums(learning_rate=learning_rate, steps=steps))
 
     def generator_sums(self, *, learning_rate: float, steps: int) -> F64:
@@ -197,7 +197,7 @@ class CpuEngine:
         item_side, user_side = memory.sides.get("item"), memory.sides.get("user")
         sums, others = np.zeros(spec.N_SUMS), np.zeros(spec.N_SUMS)
         if item_side is not None and user_side is not None and self._use_two(True):
-            # The generators do not know of each other: each thread draws the same pairs and trains one of them.
+            # The generators are independent: each thread draws the same pairs and trains one of them.
             apart = memory.apart()
             share = run_both(
                 lambda: epoch(memory.work, item_side, None, sums), lambda: epoch(apart, None, user_side, others)
@@ -225,7 +225,7 @@ class CpuEngine:
     # --- Steps
 
     def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
-        """One given step; returns its loss before the update."""
+        """Take one step on a given batch; return its loss before the update."""
         check_batch(batch, (self._memory.n_users, self._memory.n_items), self.settings)
         check_draws(batch, self.settings)
         n_pos, n_unl = batch.pos_user.size, batch.unl_user.size
@@ -259,7 +259,7 @@ class CpuEngine:
         return loss + float(w.report[4])
 
     def step_generators(self, batch: Batch, *, learning_rate: float) -> float:
-        """One given generator step; returns its loss before the update."""
+        """Take one generator step on a given batch; return its loss before the update."""
         self._need_generators()
         check_batch(batch, (self._memory.n_users, self._memory.n_items), self.settings)
         n_items, n_users = len(batch.item_noise), len(batch.user_noise)
@@ -298,14 +298,14 @@ class CpuEngine:
         return mean_norms(views) | {"bias": float(views["bias"][0])}
 
     def state(self) -> State:
-        """Parameters by name, `name/m` and `name/v` for Adam's moments, counters and the keys of randomness."""
+        """Parameters by name, `name/m` and `name/v` for Adam's moments, counters and random keys."""
         return pack_state(self._memory, self._counters, self._keys)
 
     def restore(self, state: State) -> None:
-        """Go on from `state`, to the same bits."""
+        """Continue from `state`, bit for bit."""
         self._counters, self._keys = unpack_state(state, self._memory)
 
-    # --- What a call looks at
+    # --- Preparing a call
 
     def _make_grid(self, n_rows: int, n_columns: int) -> None:
         if self._grid is None:
@@ -333,7 +333,7 @@ class CpuEngine:
 
     def _epoch_keys(self, number: int) -> U64:
         keys = [splitmix64(key, np.uint64(number)) for key in self._keys]
-        # Of candidates, of the choice among them, and of users; derived, since a checkpoint has one for each stream.
+        # For candidates, the choice among them, and users; derived, since a checkpoint has one for each stream.
         more = [splitmix64(keys[epochs.DRAW] ^ _MORE_STREAMS, np.uint64(n)) for n in range(3)]
         return np.array(keys + more, np.uint64)
 
@@ -343,5 +343,5 @@ class CpuEngine:
 
 
 def stream_keys(seed: int) -> U64:
-    """(4,) a key for each of the streams of randomness of a fit."""
+    """(4,) a key for each random stream of a fit."""
     return np.array([key64(seed, f"cpu {name}") for name in STREAMS])

@@ -45,7 +45,7 @@ SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE, CANDIDATES, CHOICE, ASKED = range(7)
 def _draw_unlabeled(
     t: Tables, how: Scalar, users: I32, items: I32, n: Scalar, key: Scalar, counter: Scalar
 ) -> Scalar:
-    """n unlabeled pairs, for the users given unless `how` is GLOBAL; the number left without full users."""
+    """Draw n unlabeled pairs, for given users unless `how` is GLOBAL; return the number left without full users."""
     if how == GLOBAL:
         draw_pairs(t, n, key, counter, users, items)
         return n
@@ -83,10 +83,10 @@ def discriminator_epoch(
     keys: U64,
     sums: F64,
 ) -> None:
-    """One epoch over all positives; adds to `sums`. A fake ratio of 0 leaves the generators out.
+    """Run one epoch over all positives and add to `sums`. A fake ratio of 0 leaves the generators out.
 
-    With a team, two threads make this call, each with `sums` of its own, and no user may have touched every item.
-    `asked` are users for whom unlabeled pairs are drawn, at random; None: those of the batch's positives in turn.
+    With a team, two threads make this call, each with its own `sums`, and no user may have touched every item.
+    Unlabeled pairs are drawn for random users among `asked`; None: for those of the batch's positives in turn.
     With a grid, a batch has as many users as positives, once each, and `n_columns` items for all of them.
     """
     sees_users = sees_items = True
@@ -112,7 +112,7 @@ def discriminator_epoch(
         n_unl = (b + 1) * n_unlabeled // n_batches - drawn
         if grid is not None:
             drawn, n_unl = first, n_pos
-        start, end = np.int64(0), n_unl  # of the unlabeled pairs that this thread draws
+        start, end = np.int64(0), n_unl  # range of the unlabeled pairs that this thread draws
         if team is not None:
             start, end = (start, n_unl // 2) if sees_users else (n_unl // 2, n_unl)
         if asked is not None:
@@ -120,7 +120,7 @@ def discriminator_epoch(
                 x = splitmix64(keys[ASKED], np.uint64(drawn + k))
                 w.users[unl + k] = asked[np.int64(mulhi(x, np.uint64(asked.size)))]
         elif how != GLOBAL:
-            for again in range(0, n_unl, n_pos):  # the positives' users, over and over
+            for again in range(0, n_unl, n_pos):  # cycle through the positives' users
                 for k in range(max(start - again, np.int64(0)), min(n_pos, end - again)):
                     w.users[unl + again + k] = np.int32(pairs[first + k] >> USER_SHIFT)
         users, items = w.users[unl + start :], w.items[unl + start :]

@@ -1,4 +1,4 @@
-"""The generators, compiled: noise, a two-layer network, the constraint on its fakes, and the way back."""
+"""The generators, compiled: noise, a two-layer network, the constraint on its fakes, and backpropagation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _S1, _S2, _S3, _S4, _S5, _S6 = (np.float32((-1.0) ** k / math.factorial(2 * k + 
 
 @kernel(inner=True)
 def _normal_pair(u: Vector, angle: Vector, sign: Vector) -> tuple[Vector, Vector]:
-    """Box and Muller: u in (0, 1], angle in half turns within [-1/2, 1/2], and a sign for the other half."""
+    """Box-Muller: u in (0, 1], angle in half turns within [-1/2, 1/2], and a sign for the other half."""
     length = root(log_positive(u) * _MINUS_TWO) * sign
     a = angle * _HALF_TURN
     q = a * a
@@ -61,7 +61,7 @@ def _normal_pair(u: Vector, angle: Vector, sign: Vector) -> tuple[Vector, Vector
 
 @kernel()
 def fill_noise(g: GeneratorMemory, n: Scalar, key: Scalar, counter: Scalar) -> Scalar:
-    """n rows of Gaussian noise, with zeros in the padding; returns the counter after the numbers used."""
+    """Fill n rows with Gaussian noise, and zeros in the padding; return the counter after the numbers used."""
     d = aligned(g.dim)
     deviation = np.float32(g.noise_deviation)
     end = n * d
@@ -121,7 +121,7 @@ def _forward(g: GeneratorMemory, table: F32, ids: I32, first_id: Scalar, n: Scal
 
 @kernel(inline=True)
 def make_fakes(g: GeneratorMemory, m: Model, ids: I32, first_id: Scalar, n: Scalar) -> Scalar:
-    """n fakes from the noise that lies in `g`, for the pairs whose other side is `ids`; the sum of norms."""
+    """Make n fakes from the noise in `g`, for the pairs whose other side is `ids`; return the sum of norms."""
     if n == 0:
         return 0.0
     _forward(g, m.user if g.is_item else m.item, ids, first_id, n)
@@ -130,7 +130,7 @@ def make_fakes(g: GeneratorMemory, m: Model, ids: I32, first_id: Scalar, n: Scal
 
 @kernel(inner=True)
 def _score_fakes(g: GeneratorMemory, m: Model, c: KernelSettings, ids: I32, first_id: Scalar, n: Scalar) -> None:
-    """phi of the fakes, and d phi / d fake into `pull`: r * e, or for a bilinear relation R^T e_u or R e_i."""
+    """Compute phi of the fakes, and d phi / d fake in `pull`: r * e, or for a bilinear relation R^T e_u or R e_i."""
     d, other_dim = aligned(g.dim), g.condition_dim
     table = m.user if g.is_item else m.item
     for k in range(n):
@@ -153,7 +153,7 @@ def _score_fakes(g: GeneratorMemory, m: Model, c: KernelSettings, ids: I32, firs
 
 @kernel(inner=True)
 def _pull_raw(g: GeneratorMemory, n: Scalar) -> None:
-    """dL/dphi * `pull`, through the constraint, which is held constant, and the output's relu: dL/draw."""
+    """Turn `pull` into dL/draw: times dL/dphi, through the constraint (held constant) and the output's relu."""
     d = aligned(g.dim)
     zero = splat(_ZERO)
     share = np.float32(1.0 / n)
@@ -218,7 +218,7 @@ def generator_step(
     learning_rate: Scalar,
     t: Scalar,
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """One step of one generator on the noise in `g`; its loss before it, and sums of D and of norms."""
+    """Step one generator on the noise in `g`; return its loss before the step, and sums of D and of norms."""
     if n == 0:
         return 0.0, 0.0, 0.0
     norms = make_fakes(g, m, ids, first_id, n)
@@ -244,7 +244,7 @@ def step_both(
     t: Scalar,
     sums: F64,
 ) -> None:
-    """One step of both generators on the pairs that start `w` and the noise of the sides; adds to `sums`."""
+    """Step both generators on the first pairs in `w` and the noise of the sides; add to `sums`."""
     if item_side is not None:
         loss, sigmas, norms = generator_step(item_side, m, c, w.users, 0, n_fake_items, learning_rate, t)
         sums[LOSS] += loss

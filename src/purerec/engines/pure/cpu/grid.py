@@ -2,8 +2,8 @@
 
     phi = U J^T + biases,   sigma = D(phi), 0 where a pair is observed,   G_u = sigma J,   G_j = sigma^T U
 
-Three products of matrices take the place of a walk over pairs, so that hundreds of unlabeled pairs for each positive
-cost no more than a few. Two threads each handle half of the users, then half of the items; each sum is computed by
+Three matrix products replace a loop over pairs, so that hundreds of unlabeled pairs for each positive cost no more
+than a few. Two threads each handle half of the users, then half of the items; each sum is computed by
 one of them, in the same order as without the other.
 """
 
@@ -22,11 +22,11 @@ from purerec.sampling.draws import Tables
 from purerec.types import F32, F64, I32
 
 _HIDDEN = np.float32(-1e30)
-"""Takes the place of a score that does not count; its D is `_NOTHING` or less"""
+"""Replaces a score that does not count; its D is `_NOTHING` or less"""
 _NOTHING = np.float32(1e-37)
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
-_FACTORS = 32  # of at most 2 in a product, which stays far below what a float can hold
-_PANEL = 64  # users whose scores are made and used at once, while they are in the second-level cache
+_FACTORS = 32  # factors of at most 2 in a product, which stays far below the largest float
+_PANEL = 64  # users whose scores are computed and used together, while they are in the second-level cache
 
 
 class Grid(NamedTuple):
@@ -37,7 +37,7 @@ class Grid(NamedTuple):
     column_of: I32
     """(n_items,): -1 between steps."""
     users: F32
-    """(rows, u_dim), like all matrices with `stride_of` its width from row to row."""
+    """(rows, u_dim); the row stride of all matrices is `stride_of` their width."""
     scoring: F32
     """(rows, i_dim): users, with the relation applied."""
     items: F32
@@ -89,7 +89,7 @@ def new_grid(n_rows: int, n_columns: int, n_items: int, u_dim: int, i_dim: int) 
 
 @kernel(inner=True)
 def shuffle_items(order: I32, key: Scalar) -> None:
-    """A new order. An epoch goes through it over and over, so that every item is drawn equally often."""
+    """Draw a new order. An epoch cycles through it, so that every item is drawn equally often."""
     for k in range(order.size):
         order[k] = k
     for k in range(order.size - 1, 0, -1):
@@ -99,7 +99,7 @@ def shuffle_items(order: I32, key: Scalar) -> None:
 
 @kernel(inner=True)
 def draw_columns(g: Grid, items: I32, first: Scalar, drawn: Scalar, n: Scalar) -> None:
-    """The next n items after `drawn`; all different, since n is at most their number."""
+    """Take the next n items after `drawn`; all different, since n is at most their number."""
     for k in range(n):
         items[first + k] = g.order[(drawn + k) % g.order.size]
 
@@ -155,7 +155,7 @@ def score_rows(
     end: Scalar,
     n_columns: Scalar,
 ) -> None:
-    """sigma and G_u of the users from `start` to `end`; `first` is where the grid's users start in `w`."""
+    """Compute sigma and G_u of the users from `start` to `end`; `first` is where the grid's users start in `w`."""
     i_dim, columns = c.i_dim, whole_blocks(n_columns)
     i_row, c_row = stride_of(i_dim), stride_of(columns)
     for panel in range(start, end, _PANEL):
@@ -208,7 +208,7 @@ def _activate_row(
 
 @kernel(inner=True)
 def finish_columns(c: KernelSettings, g: Grid, start: Scalar, end: Scalar, n_rows: Scalar, n_columns: Scalar) -> None:
-    """G_j and the sums of the columns from `start`, a multiple of LANES, to `end`."""
+    """Compute G_j and the sums of the columns from `start`, a multiple of LANES, to `end`."""
     u_row, c_row = stride_of(c.u_dim), stride_of(whole_blocks(n_columns))
     multiply(
         g.sigma, start, 1, c_row, g.users, u_row, g.item_pulls, start * u_row, u_row, end - start, n_rows, c.u_dim
@@ -250,7 +250,7 @@ def gather_grid(
     slope: Scalar,
     n_free: Scalar,
 ) -> None:
-    """Add what the grid sends to one side's rows to their slots; `dim` is the width of the other side."""
+    """Add the grid's gradients of one side's rows to their slots; `dim` is the width of the other side."""
     stride, row = max(c.u_dim, c.i_dim), stride_of(dim)
     slope32 = np.float32(slope)
     for k in range(n):

@@ -16,7 +16,7 @@ _ZERO = np.float32(0.0)
 
 
 class Model(NamedTuple):
-    """The discriminator. Every value lies beside its two Adam moments, since a step needs all three."""
+    """The discriminator. Every value is stored next to its two Adam moments, since a step needs all three."""
 
     user: F32
     """(n_users * 3 * d_u,): per user the embedding, its first and its second moment; d_u is padded."""
@@ -38,9 +38,9 @@ class KernelSettings(NamedTuple):
     i_dim: int
     scorer: int
     temperature: float
-    """Of the softmax risk; 0: another risk."""
+    """Temperature of the softmax risk; 0: another risk."""
     own: float
-    """Weight of softplus(phi) at positives; of the softmax risk, the share of observed pairs."""
+    """Weight of softplus(phi) at positives; for the softmax risk, the share of observed pairs."""
     unlabeled: float
     """Weight of softplus(phi) at unlabeled pairs."""
     is_clamped: bool
@@ -57,7 +57,7 @@ class KernelSettings(NamedTuple):
 class GeneratorMemory(NamedTuple):
     """One generator with its scratch. d is the padded width of its fakes, h of the hidden layer.
 
-    All weights lie in one array, so that one call of Adam moves them:
+    All weights are in one array, so that one call of Adam updates them:
     w1 (n_in, h), noise first, then the condition; b1 (h,); w2 (h, d); b2 (d,); then the moments.
     """
 
@@ -87,7 +87,7 @@ class GeneratorMemory(NamedTuple):
     fakes: F32
     """(n, d): after it."""
     scale: F32
-    """(n,): what `norm` multiplied by."""
+    """(n,): the factors that `norm` applied."""
     phi: F32
     sigma: F32
     pull: F32
@@ -116,8 +116,8 @@ class GeneratorMemory(NamedTuple):
 class Work(NamedTuple):
     """A step's batch and scratch, allocated once.
 
-    Arrays over pairs hold the positives from 0 and the unlabeled from the next multiple of `LANES`; `phi` and
-    `sigma` go on with pairs of fake items and pairs of fake users, aligned likewise.
+    Arrays over pairs hold the positives from 0 and the unlabeled from the next multiple of `LANES`; in `phi` and
+    `sigma`, pairs of fake items and pairs of fake users follow, also aligned.
     """
 
     users: I32
@@ -146,8 +146,8 @@ class Work(NamedTuple):
     ones: F32
     row: F32
     report: F64
-    """(6,): of the last step, sums of D over positives, unlabeled and fakes, of the norms of fakes; the penalty; the
-    number of unlabeled pairs."""
+    """(6,): for the last step, sums of D over positives, unlabeled and fakes, and of the fakes' norms; the penalty;
+    the number of unlabeled pairs."""
 
 
 @kernel(inner=True)
@@ -162,13 +162,13 @@ def power(base: Scalar, exponent: Scalar) -> Scalar:
 
 @kernel(inner=True)
 def sparse_step_size(c: KernelSettings, learning_rate: Scalar, t: Scalar) -> Scalar:
-    """torch.optim.SparseAdam: both bias corrections sit in the step size, epsilon outside of them."""
+    """torch.optim.SparseAdam: both bias corrections are in the step size, with epsilon outside them."""
     return np.float32(learning_rate * math.sqrt(1.0 - power(c.beta2, t)) / (1.0 - power(c.beta1, t)))
 
 
 @kernel(inner=True)
 def dense_adam(values: F32, grads: F32, n: Scalar, c: KernelSettings, learning_rate: Scalar, t: Scalar) -> None:
-    """torch.optim.Adam on n (a multiple of LANES) values with their moments behind them."""
+    """torch.optim.Adam on n (a multiple of LANES) values, followed by their moments."""
     step_size = np.float32(learning_rate / (1.0 - power(c.beta1, t)))
     scale = np.float32(1.0 / math.sqrt(1.0 - power(c.beta2, t)))
     gain1, gain2, epsilon = np.float32(1.0 - c.beta1), np.float32(1.0 - c.beta2), np.float32(c.epsilon)
@@ -183,7 +183,7 @@ def dense_adam(values: F32, grads: F32, n: Scalar, c: KernelSettings, learning_r
 
 @kernel(inner=True)
 def scalar_adam(values: F32, at: Scalar, g: Scalar, c: KernelSettings, step_size: Scalar, scale: Scalar) -> None:
-    """One value with its moments behind it; `scale` is what the root of the second moment is multiplied by."""
+    """Adam on one value, followed by its moments; `scale` multiplies the root of the second moment."""
     m, v = values[at + 1], values[at + 2]
     m += (np.float32(g) - m) * np.float32(1.0 - c.beta1)
     v += (np.float32(g) * np.float32(g) - v) * np.float32(1.0 - c.beta2)
@@ -227,13 +227,13 @@ def matrix_times_row(
 
 @kernel(inner=True)
 def activate(phi: F32, sigma: F32, first: Scalar, n: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """sigma = D of n pairs; returns the sums of phi, of D and of softplus(phi)."""
+    """Set sigma = D of n pairs; return the sums of phi, of D and of softplus(phi)."""
     phis, sigmas, losses = splat(_ZERO), splat(_ZERO), splat(_ZERO)
     for k in range(0, n, LANES):
         here = first_lanes(n - k)
         x = load(phi, first + k)
         if n - k < LANES:
-            for lane in range(n - k, LANES):  # what lies beyond may be NaN, which no mask removes
+            for lane in range(n - k, LANES):  # values beyond n may be NaN, which no mask removes
                 phi[first + k + lane] = _ZERO
             x = load(phi, first + k)
         s, p = sigmoid_softplus(x)

@@ -1,7 +1,7 @@
-"""What the kernels of the cpu engine work on: settings, parameters and scratch, and conversion to and from these.
+"""The data that the cpu engine's kernels work on: settings, parameters and scratch, and conversion to and from them.
 
 Rows are padded with zeros to multiples of `LANES`; padding stays zero because its gradient is zero. The state
-of an engine is its parameters, Adam's moments, counters and the keys of randomness, as named arrays.
+of an engine is its parameters, Adam's moments, counters and random keys, as named arrays.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from purerec.types import F32, U64, State
 
 COUNTERS = ("steps", "generator_steps", "epochs", "generator_epochs")
 STREAMS = ("shuffle", "draw", "item noise", "user noise")
-"""Of randomness; each has a key in the state"""
+"""Random streams; each has a key in the state"""
 SUFFIXES = ("", "/m", "/v")
-"""Of the names of parameters and of their moments in a state"""
+"""Suffixes of the names of parameters and of their moments in a state"""
 _SCORERS = {"mf": MF, "gmf": GMF, "bilinear": BILINEAR, "fm": FM}
 _CONSTRAINTS = {"none": NO_CONSTRAINT, "norm": NORM, "recolour": RECOLOUR}
 
@@ -35,7 +35,7 @@ def padded(n: int) -> int:
 
 
 def zeros(n: int) -> F32:
-    """Zeros that start on a cache line, so that no row of eight lies across two."""
+    """Zeros that start on a cache line, so that no row of eight straddles two."""
     memory = np.zeros(n + 16, np.float32)
     skip = (-memory.ctypes.data // 4) % 16
     return memory[skip : skip + n]
@@ -97,7 +97,7 @@ class Memory:
         self.choice = self._new_choice()
 
     def make_room(self, n_pos: int, n_unl: int, n_fakes: int) -> None:
-        """Scratch for a batch of this size; only ever grows."""
+        """Allocate scratch for a batch of this size; it never shrinks."""
         n_pairs = padded(n_pos) + padded(n_unl) + 2 * padded(n_fakes) + LANES
         if n_pairs > self.work.phi.size:
             self.work = self._new_work(n_pairs)
@@ -106,7 +106,7 @@ class Memory:
                 self.sides[name] = side._replace(**_fake_scratch(n_fakes, padded(side.dim), side.hidden))
 
     def for_second_thread(self) -> tuple[Work, Choice | None]:
-        """What the second of two threads may not share with the first."""
+        """Work and choice for the second of two threads: copies of what it cannot share with the first."""
         own = self.work._replace(sigma=zeros(self.work.sigma.size), report=np.zeros_like(self.work.report))
         return own, self._new_choice()
 
@@ -300,7 +300,7 @@ def pack_state(memory: Memory, counters: Mapping[str, int], keys: U64) -> State:
 
 
 def unpack_state(state: State, memory: Memory) -> tuple[dict[str, int], U64]:
-    """Write a state into memory; its counters and keys."""
+    """Write a state into memory; return its counters and keys."""
     shapes = parameter_shapes(memory.n_users, memory.n_items, memory.settings)
     expected = {f"{name}{suffix}": shape for name, shape in shapes.items() for suffix in SUFFIXES}
     expected |= {f"counter/{name}": () for name in COUNTERS} | {"keys": (len(STREAMS),)}

@@ -1,4 +1,4 @@
-"""The pairs of a batch: their scores, and what each sends back to the slots of its rows."""
+"""The pairs of a batch: their scores, and the gradients that each adds to the slots of its rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def score_pairs(m: Model, w: Work, c: KernelSettings, first: Scalar, n: Scalar) 
 def score_fake_items(
     m: Model, w: Work, c: KernelSettings, fakes: F32, first: Scalar, pair: Scalar, n: Scalar
 ) -> None:
-    """phi(u, i') of the n pairs from `pair` on; a fake has no bias of its own."""
+    """Compute phi(u, i') of n pairs, starting at `pair`; a fake has no bias of its own."""
     u_dim, i_dim = c.u_dim, c.i_dim
     for k in range(n):
         u = np.int64(w.users[pair + k])
@@ -106,7 +106,7 @@ def gather_side(
     slope: Scalar,
     offset: Scalar,
 ) -> None:
-    """What `gather_pairs` does to one side, for when two threads share the work: the same sums in the same order.
+    """Do what `gather_pairs` does for one side, if two threads share the work: the same sums in the same order.
 
     `table` and `others` are those of the other side, whose padded width is `dim`.
     """
@@ -143,7 +143,7 @@ def gather_fake_items(
 def gather_fake_users(
     m: Model, w: Work, c: KernelSettings, fakes: F32, first: Scalar, pair: Scalar, n: Scalar, slope: Scalar
 ) -> None:
-    """Unlike fake items, whose user slot knows e_u, fake users have to give their share of grad r here."""
+    """Unlike fake items, whose user slot knows e_u, fake users have to add their share of grad r here."""
     u_dim, i_dim = c.u_dim, c.i_dim
     stride = max(u_dim, i_dim)
     for k in range(n):

@@ -1,4 +1,4 @@
-"""The distinct rows of a batch: a slot for each, where its gradient gathers, and SparseAdam from there."""
+"""The distinct rows of a batch: a slot for each, where its gradient accumulates, and SparseAdam from the slots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from purerec.sampling.draws import prefetch
 from purerec.types import F32, I32
 
 IN_CACHE = 1 << 18
-"""A table of this many floats (1 MB) stays in the second-level cache; rows of a larger one are asked for early."""
+"""A table of this many floats (1 MB) stays in the second-level cache; rows of a larger one are prefetched."""
 _ZERO = np.float32(0.0)
 _LINE = 16  # floats in a line of the cache
 _AHEAD = 6
@@ -36,7 +36,7 @@ def assign_slots(
     table: F32,
     dim: Scalar,
 ) -> Scalar:
-    """Give every distinct id a slot; without branches, because which id is new cannot be foreseen."""
+    """Give every distinct id a slot; without branches, because which id is new is unpredictable."""
     reach = dim if table.size > IN_CACHE else 0
     for k in range(first, first + n):
         id_ = ids[k]
@@ -90,7 +90,7 @@ def update_rows(
     c: KernelSettings,
     step_size: Scalar,
 ) -> Scalar:
-    """SparseAdam on rows of one side; empties their slots; returns the sum of weighted squares penalised."""
+    """Apply SparseAdam to rows of one side, empty their slots, and return the sum of weighted squares penalised."""
     gain1, gain2, epsilon = np.float32(1.0 - c.beta1), np.float32(1.0 - c.beta2), np.float32(c.epsilon)
     penalty = np.float32(c.regularization)
     squares = 0.0

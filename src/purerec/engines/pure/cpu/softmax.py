@@ -18,7 +18,7 @@ _ZERO, _NEVER = np.float32(0.0), np.float32(-1e30)
 def share_out(
     phi: F32, sigma: F32, c: KernelSettings, n_pos: Scalar, unl: Scalar, n_unl: Scalar
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """sigma = shares of the positives, from 0, and of their draws, from `unl`; the sums of losses and of both shares.
+    """Put the shares of positives (from 0) and draws (from `unl`) in sigma; return sums of losses and both shares.
 
     Draw k belongs to positive k modulo n_pos, so draws come in rounds of one for each positive. Eight positives are
     processed at a time, round by round. The last round may be incomplete. n_unl >= n_pos.
@@ -51,7 +51,7 @@ def share_out(
         for at in range(unl + k, unl + k + rounds * n_pos, n_pos):
             part = exp_negative(load(phi, at) * per_degree + log_weight - highest)
             of_draws = of_draws + part
-            # Lanes beyond the round are those of other positives.
+            # Lanes beyond the round belong to other positives.
             store(sigma, at, where_positive(here, part, load(sigma, at)))
         whole = of_own + of_draws
         scale = splat(np.float32(1.0)) / whole

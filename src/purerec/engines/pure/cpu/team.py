@@ -26,7 +26,7 @@ _cgutils: Any = numba_cgutils  # untyped
 
 _LOOKS = 2_000
 _ENOUGH = 0.8
-"""Share of two cores below which one thread is as fast: two are 1.6 times as fast if they have both for themselves"""
+"""Share of two cores below which one thread is as fast: two are 1.6 times as fast if they have both to themselves"""
 _FIRST_PAUSE = 4
 _QUICK_S = 0.02
 _CAN_YIELD = os.name == "posix"
@@ -106,7 +106,7 @@ class Pace:
         self._alone, self._pause = 0, _FIRST_PAUSE
 
     def two(self) -> bool:
-        """Whether the next epoch should have two threads."""
+        """Whether the next epoch should use two threads."""
         if self._alone:
             self._alone -= 1
             return False
@@ -133,7 +133,7 @@ def run_both(first: Callable[[], None], second: Callable[[], None]) -> float:
             before = time.thread_time()
             call()
             used.append(time.thread_time() - before)
-        except BaseException as error:  # handed on to the caller's thread
+        except BaseException as error:  # passed on to the caller's thread
             errors.append(error)
 
     def both() -> None:

@@ -21,7 +21,7 @@ Phi = Callable[[I32, I32], F32]
 class BatchMaker:
     """Makes batches from these positives. What it draws depends on the seed and on how much was drawn before.
 
-    `asked`: users for whom unlabeled pairs are drawn, at random; None: those of the batch's positives in turn.
+    Unlabeled pairs are drawn for random users among `asked`; None: for those of the batch's positives in turn.
     """
 
     def __init__(self, positives: Csr, settings: GameSettings, seed: int, asked: I32 | None = None) -> None:
@@ -62,11 +62,11 @@ class BatchMaker:
         return Batch(nobody, nobody, user, item, *self._noise(user.size, rng))
 
     def _users(self, of_batch: I32, n: int, rng: np.random.Generator) -> I32:
-        """(n,) for whom unlabeled pairs are drawn."""
+        """(n,) the users for whom unlabeled pairs are drawn."""
         return np.resize(of_batch, n) if self._asked is None else self._asked[rng.integers(self._asked.size, size=n)]
 
     def _unlabeled(self, user: I32) -> tuple[I32, I32]:
-        """One pair for each given user (none for a user who touched every item), or as many of anyone's."""
+        """One pair for each given user (none for a user who touched every item), or as many from all users."""
         stream = {"seed": self.seed, "counter": self.draws}
         self.draws += user.size
         if self.settings.unlabeled == "global":
@@ -78,9 +78,9 @@ class BatchMaker:
         return user[item >= 0], item[item >= 0]
 
     def _shared(self, user: I32, rng: np.random.Generator) -> tuple[I32, I32, int]:
-        """Each of these users with each of some items, observed pairs left out; and how many get fakes at most.
+        """Each of these users with each of some items, without observed pairs; and the most that get fakes.
 
-        In the order of items, so that fakes are spread over the users.
+        Ordered by item, so that fakes are spread over the users.
         """
         n_items = self._positives.shape[1]
         n = self.settings.shared_items(len(self._positives), n_items)
@@ -92,7 +92,7 @@ class BatchMaker:
         return unl_user[free], unl_item[free], min(user.size, n, int(free.sum()))
 
     def _choose(self, user: I32, item: I32, phi: Phi, rng: np.random.Generator) -> I32:
-        """Dynamic negatives: each item may give way to one of `candidates` - 1 further draws for its user."""
+        """Dynamic negatives: choose among each item and `candidates` - 1 further draws for its user."""
         s, more = self.settings, self.settings.candidates - 1
         if s.negatives == "uniform" or more == 0 or not user.size:
             return item

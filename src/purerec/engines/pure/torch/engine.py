@@ -68,8 +68,8 @@ class TorchEngine:
 
     `params` may give some or all parameters (say, a pre-trained discriminator); the rest start at random from the
     seed. `scorer_module`, called with (n, d_u) and (n, d_i) embeddings, replaces `settings.scorer`; it is copied, so
-    that a second fit starts where the first one did. A part of a larger game has a `stratum`, and may have its
-    `batches` from an earlier engine for the same part.
+    that a second fit starts where the first one did. A part of a larger game has a `stratum`, and may reuse the
+    `batches` of an earlier engine for the same part.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TorchEngine:
         self._counters = {"epochs": 0, "generator_epochs": 0}
 
         self.generators = new_generators(settings).to(self.device)
-        with torch.random.fork_rng([]):  # torch's layers draw initial values of their own, which are not used
+        with torch.random.fork_rng([]):  # torch's layers draw their own initial values, which are not used
             scorer = new_scorer(settings) if scorer_module is None else copy.deepcopy(scorer_module)
         self.discriminator = Discriminator(*source.shape, settings, scorer).to(self.device)
         # Public names: `relation` or `mlp.0.weight` of our own scorers, `scorer.*` of a custom module.
@@ -136,7 +136,7 @@ class TorchEngine:
             return sums_of([self._discriminator_step(batch, real, learning_rate) for batch in batches])
 
     def train_generators(self, *, learning_rate: float, steps: int) -> EpochStats:
-        """This many generator steps (lines 11 to 16), each on `batch_size` freshly drawn unlabeled pairs."""
+        """Run `steps` generator steps (lines 11 to 16), each on `batch_size` freshly drawn unlabeled pairs."""
         return stats_of(self.generator_sums(learning_rate=learning_rate, steps=steps))
 
     @one_thread()
@@ -152,7 +152,7 @@ class TorchEngine:
 
     @torch.no_grad()
     def _phi(self, user: I32, item: I32) -> F32:
-        """Scores of pairs as outside training (without dropout, say)."""
+        """Scores of pairs in evaluation mode (without dropout, say)."""
         phi = self.discriminator.eval()
         scores: F32 = phi(phi.pairs(self._tensor(user), self._tensor(item))).numpy(force=True)
         phi.train()
@@ -162,16 +162,16 @@ class TorchEngine:
 
     @one_thread()
     def step_discriminator(self, batch: Batch, *, learning_rate: float) -> float:
-        """One given step; returns its loss before the update."""
+        """Take one step on a given batch; return its loss before the update."""
         return self._discriminator_step(batch, self._real_sides(), learning_rate).loss.item()
 
     @one_thread()
     def step_generators(self, batch: Batch, *, learning_rate: float) -> float:
-        """One given generator step; returns its loss before the update."""
+        """Take one generator step on a given batch; return its loss before the update."""
         return self._generator_step(batch, self._real_sides(), learning_rate).loss.item()
 
     def _discriminator_step(self, batch: Batch, real: dict[str, RealSide], learning_rate: float) -> Step:
-        """Line 9: the discriminator moves, the generators stand still."""
+        """Line 9: update the discriminator, with the generators fixed."""
         s, phi = self.settings, self.discriminator
         positive = phi.pairs(self._tensor(batch.pos_user), self._tensor(batch.pos_item))
         unlabeled = phi.pairs(self._tensor(batch.unl_user), self._tensor(batch.unl_item))
@@ -191,7 +191,7 @@ class TorchEngine:
         return Step.of(loss, d_p, d_u, phi_fakes, fakes)
 
     def _generator_step(self, batch: Batch, real: dict[str, RealSide], learning_rate: float) -> Step:
-        """Line 15: the generators move, the discriminator stands still."""
+        """Line 15: update the generators, with the discriminator fixed."""
         phi = self.discriminator
         unlabeled = phi.pairs(self._tensor(batch.unl_user), self._tensor(batch.unl_item))
         fakes = self._fakes(batch, unlabeled, real)
@@ -329,7 +329,7 @@ class TorchEngine:
             yield rng
 
     def _tensor(self, array: npt.NDArray[Any]) -> Tensor:
-        """A copy on the device, with whole numbers as int64, torch's index type."""
+        """A copy on the device, with integers as int64, torch's index type."""
         return torch.tensor(array, device=self.device, dtype=torch.int64 if array.dtype.kind in "iu" else None)
 
 

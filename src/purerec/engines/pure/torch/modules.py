@@ -158,7 +158,7 @@ def moments(rows: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
     """Mean (d,) and Cholesky factor (d, d) of the covariance of rows with these shares (n,), in float64.
 
     A generator whose units are dead, or a batch smaller than d, has a singular covariance: hence the ridge, and
-    float64, in which so small a ridge still counts.
+    float64, in which such a small ridge still counts.
     """
     x = rows.double()
     mean = share @ x
@@ -223,7 +223,7 @@ def softmax_risk(phi_p: Tensor, phi_u: Tensor, weights: SoftmaxRisk) -> tuple[Te
 
 
 def generator_loss(phi_fake: Tensor, settings: GameSettings) -> Tensor:
-    """Label 1 for the fakes (Algorithm 1), or Eq. (final_objective) as it stands."""
+    """Label 1 for the fakes (Algorithm 1), or Eq. (final_objective) as printed."""
     if settings.generator_loss == "nonsaturating":
         return mean(softplus(-phi_fake))
     return -mean(softplus(phi_fake))

@@ -14,7 +14,7 @@ from purerec.types import F64
 
 
 class Step(NamedTuple):
-    """What the statistics of an epoch sum up; tensors, so that no step waits for a GPU."""
+    """What one step adds to the statistics of an epoch; tensors, so that no step waits for a GPU."""
 
     loss: Tensor
     sums: Tensor
@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 def sums_of(steps: list[Step]) -> F64:
-    """(N_SUMS,) over the steps of an epoch; the loss has its penalty in it."""
+    """(N_SUMS,) sums over the steps of an epoch; the loss includes its penalty."""
     sums = np.zeros(spec.N_SUMS)
     if steps:
         sums[spec.LOSS] = torch.stack([step.loss for step in steps]).double().sum().item()
