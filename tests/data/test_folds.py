@@ -87,3 +87,6 @@ def test_thinned_keeps_so_many_positives_of_everybody():
     assert pairs(found) <= pairs(data)
     np.testing.assert_array_equal(found.positives.counts, np.minimum(data.positives.counts, 5))
     assert pairs(found) != pairs(thinned(data, 5, np.random.default_rng(1)))
+    most = np.arange(data.n_users) % 3
+    each = thinned(data, most, np.random.default_rng(0)).positives.counts
+    assert np.array_equal(each, np.minimum(data.positives.counts, most))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from purerec.errors import ConfigError
@@ -78,5 +79,8 @@ def test_logs_of_samples_and_worlds() -> None:
     log = _log(made)
     assert log.n_users == 30
     assert log.positives.counts.max() == 3
+    half = _log(LogSpec(name="w", world={"users": 400, "items": 40}, newcomers=0.5)).positives.counts
+    assert 0.4 < np.mean(half == 1) < 0.6
+    assert half.max() > 3
     with pytest.raises(ValueError, match="either data or world"):
         LogSpec(name="w")

@@ -55,13 +55,16 @@ def folds(train: Interactions, made: Made, n: int, *, seed: int = 0) -> list[Spl
     return found
 
 
-def thinned(log: Interactions, most: int, rng: np.random.Generator) -> Interactions:
-    """At most this many random positives of each user, and nothing else, to simulate sparser data."""
+def thinned(log: Interactions, most: int | I64, rng: np.random.Generator) -> Interactions:
+    """At most this many random positives of each user, and nothing else, to simulate sparser data.
+
+    `most` may differ between users: (n_users,).
+    """
     rows = rng.permutation(np.flatnonzero(log.is_positive))
     rows = rows[np.argsort(log.user_idx[rows], kind="stable")]
     user = log.user_idx[rows]
     place = np.arange(len(rows)) - np.searchsorted(user, user)
-    return log.subset(np.sort(rows[place < most]))
+    return log.subset(np.sort(rows[place < np.broadcast_to(most, log.n_users)[user]]))
 
 
 def _per_user(log: Interactions, rows: I64, draw: npt.NDArray[np.float64], times_held: I64, n: int) -> I64:

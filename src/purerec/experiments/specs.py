@@ -253,6 +253,8 @@ class LogSpec(SpecTable):
     """A random sample of this many people."""
     positives_each: Count | None = None
     """Thin the log to this many positives per person."""
+    newcomers: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Thin this share of the people to a single positive, as in logs of shops, which most people visit once."""
     held_out: Literal["ratio", "temporal"] = "ratio"
     """Validation rows: a random fifth, or the latest fifth."""
     seeds: Count = 5

@@ -31,6 +31,17 @@ def test_it_is_the_largest_singular_value_of_a_shuffled_log() -> None:
     assert chance_level(log) == pytest.approx(np.linalg.svd(b, compute_uv=False)[0], rel=0.02)
 
 
+def test_people_with_one_positive_do_not_count() -> None:
+    log, n = _log(400, 200, 8), 2_000
+    ones = Csr.of(np.arange(n), np.random.default_rng(1).integers(0, 200, n), (n, 200))
+    users, items = np.concatenate([log.users, 400 + ones.users]), np.concatenate([log.indices, ones.indices])
+    both = Csr.of(users, items, (400 + n, 200))
+    # Each item has more positives, which lowers the level a little; a few people who share an item do not raise it.
+    assert 0.8 * chance_level(log) < chance_level(both) < chance_level(log)
+    rare = Csr.of(np.append(log.users, [400, 401, 402]), np.append(log.indices, [200, 200, 200]), (403, 201))
+    assert chance_level(rare) == pytest.approx(chance_level(log), rel=0.05)
+
+
 def test_sparser_logs_have_more_of_it() -> None:
     found = [chance_level(_log(400, 200, n)) for n in (40, 20, 10, 5)]
     assert found == sorted(found)

@@ -58,6 +58,10 @@ def chance_level(positives: Csr) -> float:
     is above the L2: A is the log, E[A] what the biases explain, and D how often each row is drawn, as a positive or
     as an unlabeled pair, since each draw also shrinks its row. In a log with the same numbers of positives but random
     pairs of people and items, the singular values say nothing about taste. The sparser the log, the larger they are.
+
+    People with a single positive are left out: they tell nothing about which items go together. By chance, a few of
+    them share an item that hardly anybody else has, which makes singular values that concern nobody but them and are
+    larger than all others.
     """
     if positives not in _known:
         _known[positives] = _largest_singular_value(positives, named_rng(0, "chance"))
@@ -69,14 +73,13 @@ def _largest_singular_value(positives: Csr, rng: np.random.Generator) -> float:
 
     n_users, n_items = positives.shape
     n = len(positives)
-    active = int((positives.counts > 0).sum())
     if n == 0:
         return 1.0
     log = csr_array((np.ones(n), rng.permutation(positives.indices), positives.indptr), shape=(n_users, n_items))
-    of_user = positives.counts.astype(np.float64)
+    of_user = np.where(positives.counts > 1, positives.counts, 0).astype(np.float64)
     of_item = np.bincount(positives.indices, minlength=n_items).astype(np.float64)
     # As a positive, an item is drawn in proportion to its popularity; as an unlabeled pair, like any other item.
-    user_scale = 1 / np.sqrt(2 * np.maximum(of_user, 1))
+    user_scale = np.where(of_user > 0, 1 / np.sqrt(2 * np.maximum(of_user, 1)), 0.0)
     item_scale = 1 / np.sqrt(of_item + n / n_items)
     expected_user, expected_item = user_scale * of_user, item_scale * of_item / n
     of_users = rng.standard_normal(n_users)
@@ -88,4 +91,5 @@ def _largest_singular_value(positives: Csr, rng: np.random.Generator) -> float:
         level = float(np.linalg.norm(of_users))
         of_users /= max(level, 1e-12)
     # In a log of one person, or with every pair observed, nothing is random; this is what the user side adds.
-    return max(level, 1 / math.sqrt(2 * n / active))
+    per_person = float(of_user.sum()) / max(1, int((of_user > 0).sum()))
+    return max(level, 1 / math.sqrt(2 * max(1.0, per_person)))
