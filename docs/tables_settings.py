@@ -97,6 +97,23 @@ def chosen_width() -> str:
     return markdown(["log (people x items, positives)", *head, "gain of pure"], rows)
 
 
+@table
+def long_tail() -> str:
+    """The metric of PURE and GMF with the default L2 and with multiples of it, and of other models, by log."""
+    found = result("long-tail")
+    columns = [
+        (model, form)
+        for model in ("pure", "gmf")
+        for form in ("regularization x0.7", "defaults", "regularization x1.4", "regularization x2")
+    ]
+    columns += [(model, "defaults") for model in found["values"] if model not in ("pure", "gmf")]
+    rows = []
+    for log, size in found["logs"].items():
+        rows.append([_about(log, size), *_with_best([found["values"][model][log][form] for model, form in columns])])
+    head = [model if form == "defaults" else f"{model}, L2 {form.split()[1]}" for model, form in columns]
+    return markdown(["log (people x items, positives)", *head], rows)
+
+
 def _about(log: str, size: Mapping[str, int]) -> str:
     return f"{log} ({size['people']:,} x {size['items']:,}, {size['positives']:,})"
 
