@@ -88,7 +88,7 @@ def _log(log: LogSpec) -> Interactions:
         data = data.subset(np.isin(data.user_idx, some)).compact()
     if log.positives_each is not None:
         data = thinned(data, log.positives_each, named_rng(0, "thinned"))
-    if log.newcomers is not None:
+    if log.newcomers:
         rng = named_rng(0, "newcomers")
         data = thinned(data, np.where(rng.random(data.n_users) < log.newcomers, 1, len(data)), rng)
     return replace(data, name=f"{log.name} train")

@@ -15,8 +15,7 @@ from purerec.evaluation.protocols import Protocol
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
-QUICK_DATA = "ml-100k"
-"""The data set for --quick"""
+QUICK_DATA = "ml-100k"  # for --quick
 RankMetric = Annotated[str, AfterValidator(lambda name: parse_of_ranks(name).name)]
 
 
@@ -253,7 +252,7 @@ class LogSpec(SpecTable):
     """A random sample of this many people."""
     positives_each: Count | None = None
     """Thin the log to this many positives per person."""
-    newcomers: Annotated[float, Field(gt=0, lt=1)] | None = None
+    newcomers: Share = 0.0
     """Thin this share of the people to a single positive, as in logs of shops, which most people visit once."""
     held_out: Literal["ratio", "temporal"] = "ratio"
     """Validation rows: a random fifth, or the latest fifth."""

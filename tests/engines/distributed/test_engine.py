@@ -108,7 +108,7 @@ def test_the_parts_of_the_risk_add_up_to_the_whole(source):
     drawn = sum(engine.settings.unlabeled_per_epoch for _, engine in strata)
     assert drawn == pytest.approx(PLAIN.unlabeled_per_epoch, abs=len(strata))
     # An epoch has a step for every batch of positives, and each step has the full weight of the unlabeled part.
-    weights = [engine._rules.unlabeled * engine._pairs.size / n for _, engine in strata]
+    weights = [engine._kernel_settings.unlabeled * engine._pairs.size / n for _, engine in strata]
     assert sum(weights) == pytest.approx(PLAIN.logistic.unlabeled, rel=0.01)
     # Unlabeled pairs are drawn equally for every positive of a user, in all blocks.
     for shard, engine in strata:
