@@ -3,7 +3,8 @@
 import pytest
 
 import purerec as pr
-from purerec.errors import ConfigError, PurerecError
+from purerec.data import catalog
+from purerec.errors import ConfigError, FetchError, PurerecError
 from purerec.experiments import reproduce
 from purerec.experiments.cells import work
 from purerec.experiments.plans import Plan, plan_of
@@ -182,6 +183,38 @@ def test_a_table_of_several_panels(table, monkeypatch):
     assert [run["seed"] for run in exact["models"]["pop"]] == [0, 1]
     assert {run["protocol"] for run in sampled["models"]["pop"]} == {"sampled"}
     assert reproduce.panels_in(exact) == [exact]
+
+
+def test_data_that_cannot_be_fetched_is_left_out(tmp_path, monkeypatch):
+    both = TABLE.replace('data = "world"', 'data = "yelp"', 1)
+    for name, text in (("both", both), ("yelp", TABLE.replace('"world"', '"yelp"')), ("world", TABLE)):
+        (tmp_path / f"{name}.toml").write_text(text)
+    for name, data in (("sizes", '["yelp"]'), ("some", '["yelp", "world"]')):
+        (tmp_path / f"{name}.toml").write_text(f'kind = "statistics"\ntitle = "sizes"\ndata = {data}\n')
+    real, tries, told = catalog.load, [], []
+
+    def load(name, **how):
+        if name != "yelp":
+            return real(name, **how)
+        tries.append(name)
+        raise FetchError("'yelp' could not be found or fetched")
+
+    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
+    monkeypatch.setattr(catalog, "load", load)
+    reproduce._split.cache_clear()
+    found = []
+    run = reproduce.reproduce(["both", "yelp", "world", "sizes", "some"], tell=told.append)
+    with pytest.raises(
+        PurerecError, match=r"yelp: 'yelp' could not.*; sizes: 'yelp' could not.*continues from there"
+    ):
+        found.extend(run)
+    (both, partial), (world, whole), (some, sizes) = found
+    assert (both, world, some) == ("both", "world", "some")
+    assert [row["data"] for row in sizes["rows"]] == ["world"]
+    assert reproduce.panels_in(partial)[0]["models"] == whole["panels"][1]["models"]
+    assert len(tries) == 4  # once for each experiment, not for each panel
+    reason = "without yelp, because 'yelp' could not be found or fetched"
+    assert told == [f"table: {reason}", f"sizes: {reason}"]
 
 
 def test_the_quick_form_of_a_table(table):

@@ -17,7 +17,7 @@ from typing import Any
 
 from purerec.data import catalog
 from purerec.data.splits import Split, split
-from purerec.errors import ConfigError, PurerecError, did_you_mean
+from purerec.errors import ConfigError, FetchError, PurerecError, did_you_mean
 from purerec.experiments.cells.cell import CellStore
 from purerec.experiments.cells.work import Watch, Worklist, unwatched
 from purerec.experiments.exposure import on_biased_worlds
@@ -118,25 +118,35 @@ def reproduce(
     store     finished cells, so that an interrupted run can continue
     watch     called for every cell;  tell: called with the lines of other experiments, and warnings
 
-    Comparisons in which a model failed are left out and reported as an error at the end.
+    Comparisons in which a model failed, and experiments on data that cannot be fetched, are left out and reported as
+    an error at the end. A table of several data sets is made of those that can be fetched.
     """
-    specs = chosen(asked, quick=quick)
-    panels = {name: panels_of(spec, tell) for name, spec in specs.items()}
+    specs, panels, broken = chosen(asked, quick=quick), {}, []
+    for name, spec in specs.items():
+        try:
+            panels[name] = panels_of(spec, tell)
+        except FetchError as error:
+            broken.append(f"{name}: {error}")
     work = Worklist(
         [cell for group in panels.values() for panel in group for cell in panel.cells], store, watch=watch
     )
-    broken = []
-    for name, spec in specs.items():
+    for name in panels:
+        spec = specs[name]
         head = {"experiment": name, "title": spec.title, "seeds": getattr(spec, "seeds", None), "quick": quick}
-        if panels[name]:
-            work.run([cell for panel in panels[name] for cell in panel.cells])
-            try:
+        try:
+            if panels[name]:
+                work.run([cell for panel in panels[name] for cell in panel.cells])
                 found = _compared(name, panels[name], work)
-            except PurerecError as error:
-                broken.append(f"{name} is not complete ({error})")
-                continue
-        else:
-            found = _run(spec, tell, store, watch)
+            else:
+                found = _run(spec, tell, store, watch)
+        except FetchError as error:
+            broken.append(f"{name}: {error}")
+            continue
+        except PurerecError as error:
+            if not panels[name]:
+                raise
+            broken.append(f"{name} is not complete ({error})")
+            continue
         yield name, head | {"provenance": _made(panels[name], work)} | found
     if broken:
         raise PurerecError("; ".join(broken) + "; finished cells are kept: the same command continues from there")
@@ -158,7 +168,21 @@ def panels_of(spec: AnyExperiment, tell: Tell) -> list[Panel]:
     """The panels of a comparison, with their data; empty for other experiments."""
     if isinstance(spec, ComparisonSpec):
         return [_panel(spec, spec, tell)]
-    return [_panel(spec, panel, tell) for panel in spec.panels] if isinstance(spec, PanelsSpec) else []
+    if not isinstance(spec, PanelsSpec):
+        return []
+    found: list[Panel] = []
+    missing: dict[str, FetchError] = {}
+    for panel in spec.panels:
+        try:
+            if panel.data not in missing:
+                found.append(_panel(spec, panel, tell))
+        except FetchError as error:
+            missing[panel.data] = error
+    if missing and not found:
+        raise next(iter(missing.values()))
+    for data, reason in missing.items():
+        tell(f"{spec.title}: without {data}, because {reason}")
+    return found
 
 
 def _panel(spec: ComparisonSpec | PanelsSpec, panel: PanelSpec, tell: Tell) -> Panel:
@@ -233,7 +257,7 @@ def _made(panels: Sequence[Panel], work: Worklist) -> dict[str, Any]:
 def _run(spec: AnyExperiment, tell: Tell, store: CellStore | None, watch: Watch) -> dict[str, Any]:
     match spec:
         case StatisticsSpec():
-            return data_statistics(spec)
+            return data_statistics(spec, tell)
         case ValidationSpec():
             return on_validation_splits(spec, _split(spec.data, spec.split, spec.n), spec.seeds, store, watch)
         case GameSpec():
