@@ -211,6 +211,8 @@ def test_data_that_cannot_be_fetched_is_left_out(tmp_path, monkeypatch):
     (both, partial), (world, whole), (some, sizes) = found
     assert (both, world, some) == ("both", "world", "some")
     assert [row["data"] for row in sizes["rows"]] == ["world"]
+    assert partial["without"] == sizes["without"] == ["yelp"]
+    assert "without" not in whole
     assert reproduce.panels_in(partial)[0]["models"] == whole["panels"][1]["models"]
     assert len(tries) == 4  # once for each experiment, not for each panel
     reason = "without yelp, because 'yelp' could not be found or fetched"

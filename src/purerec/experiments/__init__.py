@@ -11,6 +11,7 @@
     specs          the schema of an experiment's TOML file
     quick          its small version
     plans          its models with their settings
+    fetchable      its parts whose data can be fetched
     reproduce      running such files
     statistics, validation, exposure, fold_in, updating, leave_one_out, kinds/    experiments other than comparisons
 

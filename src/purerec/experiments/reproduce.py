@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from purerec.errors import ConfigError, FetchError, PurerecError, did_you_mean
 from purerec.experiments.cells.cell import CellStore
 from purerec.experiments.cells.work import Watch, Worklist, unwatched
 from purerec.experiments.exposure import on_biased_worlds
+from purerec.experiments.fetchable import fetchable
 from purerec.experiments.fold_in import folding_quality
 from purerec.experiments.kinds.game import inside_the_game
 from purerec.experiments.kinds.prior_estimation import on_known_priors
@@ -121,10 +122,10 @@ def reproduce(
     Comparisons in which a model failed, and experiments on data that cannot be fetched, are left out and reported as
     an error at the end. A table of several data sets is made of those that can be fetched.
     """
-    specs, panels, broken = chosen(asked, quick=quick), {}, []
+    specs, panels, without, broken = chosen(asked, quick=quick), {}, {}, []
     for name, spec in specs.items():
         try:
-            panels[name] = panels_of(spec, tell)
+            panels[name], without[name] = panels_of(spec, tell)
         except FetchError as error:
             broken.append(f"{name}: {error}")
     work = Worklist(
@@ -133,6 +134,8 @@ def reproduce(
     for name in panels:
         spec = specs[name]
         head = {"experiment": name, "title": spec.title, "seeds": getattr(spec, "seeds", None), "quick": quick}
+        if without[name]:
+            head["without"] = without[name]
         try:
             if panels[name]:
                 work.run([cell for panel in panels[name] for cell in panel.cells])
@@ -164,25 +167,13 @@ def results_file(name: str, out: Path) -> Path:
 # ---------------------------------------------------------------------- comparisons
 
 
-def panels_of(spec: AnyExperiment, tell: Tell) -> list[Panel]:
-    """The panels of a comparison, with their data; empty for other experiments."""
+def panels_of(spec: AnyExperiment, tell: Tell) -> tuple[list[Panel], list[str]]:
+    """The panels of a comparison, with their data, and data sets that are left out; empty for other experiments."""
     if isinstance(spec, ComparisonSpec):
-        return [_panel(spec, spec, tell)]
+        return [_panel(spec, spec, tell)], []
     if not isinstance(spec, PanelsSpec):
-        return []
-    found: list[Panel] = []
-    missing: dict[str, FetchError] = {}
-    for panel in spec.panels:
-        try:
-            if panel.data not in missing:
-                found.append(_panel(spec, panel, tell))
-        except FetchError as error:
-            missing[panel.data] = error
-    if missing and not found:
-        raise next(iter(missing.values()))
-    for data, reason in missing.items():
-        tell(f"{spec.title}: without {data}, because {reason}")
-    return found
+        return [], []
+    return fetchable(spec.title, ((p.data, partial(_panel, spec, p, tell)) for p in spec.panels), tell)
 
 
 def _panel(spec: ComparisonSpec | PanelsSpec, panel: PanelSpec, tell: Tell) -> Panel:
