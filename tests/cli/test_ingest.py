@@ -15,6 +15,16 @@ def test_from_files_to_a_model(command, clicks, tmp_path):
     assert json.loads((tmp_path / "m" / "manifest.json").read_text())["fitted_on"]["interactions"] == 1500
 
 
+def test_the_columns_are_told(command, tmp_path):
+    (tmp_path / "plain.csv").write_text("anna,tea\nbob,milk\n")
+    (tmp_path / "named.csv").write_text("sku,customer\ntea,anna\n")
+    told = "plain.csv: no header, so columns go by position: user, item\n"
+    assert told in command("ingest", "plain.csv", "--out", "log").err
+    assert "named.csv" not in command("ingest", "named.csv", "--out", "log").err
+    verbose = command("ingest", "named.csv", "--out", "log", "--verbose")
+    assert "named.csv: 'sku' is the item, 'customer' is the user\n" in verbose.err
+
+
 def test_wrong_use(command, clicks, tmp_path):
     refused(command("ingest", "none.csv", "--out", "log"), "none.csv: there is no such file")
     refused(command("ingest", clicks, "--user", "visitor", "--out", "log"), "there is no column 'visitor'")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from conftest import need
 from purerec.data.interactions import Interactions
-from purerec.data.readers import layout_of, read, read_labels
+from purerec.data.readers import columns_found, read, read_labels
 from purerec.errors import DataError, ReadError
 
 
@@ -210,16 +210,21 @@ def test_times_are_recognised_by_name(tmp_path, name):
     assert (found.timestamp[1] - found.timestamp[0], found.rating) == (86_400_000, None)
 
 
-def test_the_layout_of_a_file(tmp_path):
-    layout = layout_of(write(tmp_path, "a.csv", "customer_id,sku\nanna,tea\n"))
-    assert (layout.has_header, layout.names, layout.roles) == (True, ("customer_id", "sku"), {"user": 0, "item": 1})
+def test_the_columns_found_in_a_file(tmp_path):
+    named = columns_found(write(tmp_path, "a.csv", "sku,customer_id\ntea,anna\n"))
+    assert list(named.names.items()) == [("item", "sku"), ("user", "customer_id")]
+    assert not named.by_position
     packed = tmp_path / "a.tsv.gz"
     packed.write_bytes(gzip.compress(b"who\twhat\nanna\ttea\n"))
-    layout = layout_of(packed)
-    assert (layout.has_header, layout.roles) == (False, {"user": 0, "item": 1})
-    assert layout_of(packed, user="who", item="what").has_header
-    assert layout_of(write(tmp_path, "lists.txt", "0 1 2\n1 3\n")) is None
-    assert layout_of(tmp_path) is None
+    assert columns_found(packed).by_position
+    assert list(columns_found(packed).names) == ["user", "item"]
+    assert columns_found(packed, user="who", item="what").names == {"user": "who", "item": "what"}
+    table = tmp_path / "a.parquet"
+    pl.DataFrame({"sku": ["tea"], "shop": ["east"], "customer_id": ["anna"]}).write_parquet(table)
+    assert columns_found(table).names == {"user": "customer_id", "item": "sku"}
+    assert columns_found(table, item="shop").names == {"user": "customer_id", "item": "shop"}
+    assert columns_found(write(tmp_path, "lists.txt", "0 1 2\n1 3\n")) is None
+    assert columns_found(tmp_path) is None
 
 
 def test_a_bad_row_far_down_is_named(tmp_path):

@@ -87,6 +87,22 @@ class FileColumns:
     timestamp: Annotated[str | None, _option("--timestamp", "Column of the time.", "Reading")] = None
     encoding: Annotated[str, _option("--encoding", "Encoding of the text files.", "Reading")] = "utf-8"
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """The columns as arguments of `read` and `ingest`, None for those to be found."""
+        return {role: getattr(self, role) for role in ("user", "item", "rating", "timestamp")}
+
+    def tell_found(self, source: str | Path) -> None:
+        """Report how columns were assigned; without a header, even without --verbose."""
+        from purerec.data.readers import columns_found
+
+        found = columns_found(source, encoding=self.encoding, **self.given)
+        if found is not None and found.by_position:
+            console.note(f"{source}: no header, so columns go by position: {', '.join(found.names)}")
+        elif found is not None:
+            roles = (f"{name!r} is the {role}" for role, name in found.names.items())
+            console.detail(f"{source}: {', '.join(roles)}")
+
 
 @dataclass(frozen=True)
 class Reading(FileColumns):
@@ -103,7 +119,7 @@ class Reading(FileColumns):
         data = self._read(source)
         console.detail(f"read {source}: {data!r}")
         if source not in catalog.CATALOG:
-            self._tell_columns(source)
+            self.tell_found(source)
         if explain_positives and source not in catalog.CATALOG:
             self._explain_positives(source, data)
         return data
@@ -113,10 +129,7 @@ class Reading(FileColumns):
         from purerec.data.readers import read
 
         if source in catalog.CATALOG:
-            given = [
-                f"--{role}" for role in ("user", "item", "rating", "timestamp") if getattr(self, role) is not None
-            ]
-            if given:
+            if given := [f"--{role}" for role, column in self.given.items() if column is not None]:
                 raise ConfigError(f"leave out {', '.join(given)}: {source} is a named data set, not a file")
             data = catalog.load(source, progress=console.progress())
             return data if self.min_rating is None else data.with_positives(self.min_rating)
@@ -127,8 +140,7 @@ class Reading(FileColumns):
     @property
     def _options(self) -> dict[str, Any]:
         """Arguments of `read`."""
-        columns = {role: getattr(self, role) for role in ("user", "item", "rating", "timestamp")}
-        return columns | {"encoding": self.encoding, "positive_rating": self.min_rating}
+        return self.given | {"encoding": self.encoding, "positive_rating": self.min_rating}
 
     def load_parts(self, train: Path, test: str, valid: Path | None, *, explain_positives: bool = True) -> Split:
         """A split given as files."""
@@ -137,24 +149,10 @@ class Reading(FileColumns):
         parts = given_split(train, test, valid, **self._options)
         console.detail(f"read {train} and {test}: {parts.describe()}")
         for part in filter(None, (train, Path(test), valid)):
-            self._tell_columns(part)
+            self.tell_found(part)
         if explain_positives:
             self._explain_positives(str(train), parts.train)
         return parts
-
-    def _tell_columns(self, source: str | Path) -> None:
-        """Report how columns were assigned; without a header, even without --verbose."""
-        from purerec.data.readers import layout_of
-
-        options = {name: value for name, value in self._options.items() if name != "positive_rating"}
-        layout = layout_of(source, **options)
-        if layout is None:
-            return
-        found = sorted(layout.roles.items(), key=lambda role_at: role_at[1])
-        if layout.has_header:
-            console.detail(f"{source}: " + ", ".join(f"{layout.names[at]!r} is the {role}" for role, at in found))
-        else:
-            console.note(f"{source}: no header, so columns go by position: {', '.join(role for role, _ in found)}")
 
     def _explain_positives(self, source: str, data: Interactions) -> None:
         if data.rating is not None:

@@ -34,17 +34,16 @@ def ingest(
       purerec ingest s3://bucket/2024/ --user visitor --item sku --out clicks
       purerec fit clicks --model pure --out model
     """
+    from purerec.storage.ingest.ingest import files_in
     from purerec.storage.ingest.ingest import ingest as run
 
+    columns.tell_found(files_in(files)[0].address)  # the others have the same columns
     with _bar() as progress:
         try:
             found = run(
                 files,
                 out,
-                user=columns.user,
-                item=columns.item,
-                rating=columns.rating,
-                timestamp=columns.timestamp,
+                **columns.given,
                 encoding=columns.encoding,
                 partitions=partitions,
                 memory_mb=memory_mb,

@@ -1,14 +1,19 @@
-"""Rows of delimited text, read by polars; if that fails, the error names the bad line."""
+"""Rows of delimited text, read by polars; if that fails, the error names the bad line.
+
+Also whether polars would change a value, so that the text is to be read in another way.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
 import polars as pl
 
 from purerec.data.contents import BLANK, Content, raise_not_utf8, reason
@@ -89,6 +94,36 @@ def text_rows(content: Content, start: int, layout: TextLayout, where: str) -> T
     except POLARS_ERRORS as error:
         _raise_for(body, first_line, layout, where, error)
     return TextRows(table.drop(_ROW), table[_ROW], body, first_line, layout)
+
+
+def may_have_unusual_integers(raw: bytes | mmap.mmap, start: int) -> bool:
+    """Return whether a number is written as 007, +7 or ' 7', so that parsing it as an integer would change it."""
+    view = np.frombuffer(raw, dtype=np.uint8)[start:]
+    chunk = 1 << 17  # stays in the cache during all passes over it
+    for start in range(0, len(view), chunk):
+        part = view[max(start - 1, 0) : start + chunk + 1]
+        if (part == 43).any() or (part == 32).any():  # '+' or ' '
+            return True
+        before, here, after = part[:-2], part[1:-1], part[2:]
+        zero = here == 48
+        zero &= (before - np.uint8(48)) > 9  # not preceded by a digit
+        if zero.any():  # rare: a number that starts with 0
+            at = np.flatnonzero(zero)
+            leading = (after[at] - np.uint8(48)) <= 9  # a digit after it
+            if (leading & (before[at] != 46)).any() or (before[at] == 45).any():  # but 4.05 is not 05; and -0
+                return True
+    return bool(len(view) > 1 and view[0] == 48 and 48 <= view[1] <= 57)
+
+
+def has_other_colons(raw: bytes | mmap.mmap, start: int) -> bool:
+    """Return whether a colon is not part of '::'; polars, which splits at single bytes, would also split there."""
+    view = np.frombuffer(raw, dtype=np.uint8)[start:]
+    chunk = 1 << 17
+    for at in range(0, len(view), chunk):
+        colon = view[max(at - 1, 0) : at + chunk + 1] == 58
+        if ((colon[:-2] ^ colon[2:]) < colon[1:-1]).any():
+            return True
+    return False
 
 
 def _has_quotes(layout: TextLayout) -> bool:

@@ -20,13 +20,28 @@ import polars as pl
 
 from purerec.data.adjacency import adjacency_rows, is_adjacency
 from purerec.data.contents import Content, check_file, content_of, reason, shown
-from purerec.data.delimited import POLARS_ERRORS, polars_csv, text_rows
+from purerec.data.delimited import (
+    POLARS_ERRORS,
+    has_other_colons,
+    may_have_unusual_integers,
+    polars_csv,
+    text_rows,
+)
 from purerec.data.interactions import Interactions
-from purerec.data.large.folders import PARQUET, is_utf8, read_folder, read_parquet
+from purerec.data.large.folders import PARQUET, is_utf8, parquet_columns, read_folder, read_parquet
 from purerec.data.large.places import Place, is_url
 from purerec.data.picking import WITH_OWN_SPLIT
 from purerec.data.plugins.readers import read_with, reader_of
-from purerec.data.sniffing import CANONICAL_INTEGER, ROLES, ColumnRoles, Role, TextLayout, find_roles, sniff
+from purerec.data.sniffing import (
+    CANONICAL_INTEGER,
+    ROLES,
+    ColumnRoles,
+    FoundColumns,
+    Role,
+    TextLayout,
+    find_roles,
+    sniff,
+)
 from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
 
@@ -119,15 +134,18 @@ def read_labels(
 # ---------------------------------------------------------------------- files
 
 
-def layout_of(source: str | os.PathLike[str], *, encoding: str = "utf-8", **options: Any) -> TextLayout | None:
-    """The layout that `read`, with these options, detects at the start of a text table; None for anything else."""
-    path = Path(os.fsdecode(source))
-    other = path.is_dir() or is_url(os.fsdecode(source)) or _suffix(path) in PARQUET or reader_of(_suffix(path))
-    if other or is_list_file(source, encoding=encoding, **options):
+def columns_found(source: str | os.PathLike[str], *, encoding: str = "utf-8", **options: Any) -> FoundColumns | None:
+    """The columns that `read`, with these options, detects in a table; None for anything else, and for URLs."""
+    path, place = Path(os.fsdecode(source)), Place(os.fsdecode(source))
+    columns: ColumnRoles = {role: options.get(role) for role in ROLES}
+    if path.is_dir() or is_url(place.address) or reader_of(_suffix(path)):
+        return None
+    if _suffix(path) in PARQUET:
+        return FoundColumns(parquet_columns(place, columns), by_position=False)
+    if is_list_file(source, encoding=encoding, **options):
         return None
     sample = content_of(path, encoding, beginning=True).sample(shown(path))
-    columns: ColumnRoles = {role: options.get(role) for role in ROLES}
-    return sniff(sample, where=shown(path), suffix=_suffix(path), columns=columns)
+    return sniff(sample, where=shown(path), suffix=_suffix(path), columns=columns).found
 
 
 def is_list_file(
@@ -226,9 +244,9 @@ def _read_typed(path: Path | None, content: Content, start: int, layout: TextLay
         else:
             types[role] = pl.String()
     ids_as_numbers = pl.Int64() in (types["user"], types["item"])
-    if ids_as_numbers and _may_have_unusual_integers(content.raw, start):
+    if ids_as_numbers and may_have_unusual_integers(content.raw, start):
         return None
-    if layout.delimiter == "::" and _has_other_colons(content.raw, start):
+    if layout.delimiter == "::" and has_other_colons(content.raw, start):
         return None
     is_file = path is not None and isinstance(content.raw, mmap.mmap) and is_utf8(str(path))
     source = path if path is not None and is_file else bytes(content.raw)
@@ -248,36 +266,6 @@ def _without_blank_rows(table: pl.DataFrame, content: Content, layout: TextLayou
     if len(layout.roles) < len(layout.names) or content.raw.find(b'"') >= 0:
         return None
     return table.filter(~pl.all_horizontal(pl.all().is_null()))
-
-
-def _may_have_unusual_integers(raw: bytes | mmap.mmap, start: int) -> bool:
-    """Return whether a number is written as 007, +7 or ' 7', so that parsing it as an integer would change it."""
-    view = np.frombuffer(raw, dtype=np.uint8)[start:]
-    chunk = 1 << 17  # stays in the cache during all passes over it
-    for start in range(0, len(view), chunk):
-        part = view[max(start - 1, 0) : start + chunk + 1]
-        if (part == 43).any() or (part == 32).any():  # '+' or ' '
-            return True
-        before, here, after = part[:-2], part[1:-1], part[2:]
-        zero = here == 48
-        zero &= (before - np.uint8(48)) > 9  # not preceded by a digit
-        if zero.any():  # rare: a number that starts with 0
-            at = np.flatnonzero(zero)
-            leading = (after[at] - np.uint8(48)) <= 9  # a digit after it
-            if (leading & (before[at] != 46)).any() or (before[at] == 45).any():  # but 4.05 is not 05; and -0
-                return True
-    return bool(len(view) > 1 and view[0] == 48 and 48 <= view[1] <= 57)
-
-
-def _has_other_colons(raw: bytes | mmap.mmap, start: int) -> bool:
-    """Return whether a colon is not part of '::'; polars, which splits at single bytes, would also split there."""
-    view = np.frombuffer(raw, dtype=np.uint8)[start:]
-    chunk = 1 << 17
-    for at in range(0, len(view), chunk):
-        colon = view[max(at - 1, 0) : at + chunk + 1] == 58
-        if ((colon[:-2] ^ colon[2:]) < colon[1:-1]).any():
-            return True
-    return False
 
 
 def _with_integer_ids(text: pl.DataFrame) -> pl.DataFrame:

@@ -56,6 +56,20 @@ class TextLayout:
     sample: tuple[tuple[str, ...], ...]
     """The first rows"""
 
+    @property
+    def found(self) -> FoundColumns:
+        in_order = sorted(self.roles.items(), key=lambda role_at: role_at[1])
+        return FoundColumns({role: self.names[at] for role, at in in_order}, by_position=not self.has_header)
+
+
+@dataclass(frozen=True)
+class FoundColumns:
+    """Which column has which role."""
+
+    names: dict[Role, str]
+    by_position: bool
+    """True if the file has no header, so that nothing but their order tells the columns apart."""
+
 
 def sniff(
     text: str,

@@ -168,9 +168,15 @@ def test_what_cannot_be_ingested(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     (tmp_path / "mac.csv").write_bytes(b"user,item\r1,2\r1,3\r")
+    rest = write(tmp_path / "rest.csv", ["tea,anna", "milk,bob"], header="jam,carl")
+    table = tmp_path / "table.parquet"
+    pl.DataFrame({"item": ["tea"], "user": ["anna"]}).write_parquet(table)
     out = tmp_path / "out"
     for files, error, message in [
         ([good, other], ReadError, "other.csv: has no rating, and"),
+        ([other, rest], ReadError, "rest.csv: has no header, and .*other.csv has"),
+        ([rest, other], ReadError, "rest.csv: has no header, and .*other.csv has"),
+        ([table, rest], ReadError, "rest.csv: has no header, and .*table.parquet has"),
         ([tmp_path / "none.csv"], ReadError, "no such file"),
         ([tmp_path / "empty"], ReadError, "no CSV or Parquet files"),
         ([tmp_path / "empty.csv"], ReadError, "the file is empty"),
@@ -186,6 +192,16 @@ def test_what_cannot_be_ingested(tmp_path):
     with pytest.raises(ConfigError, match="partitions must be from 1"):
         pr.ingest(good, out, partitions=0)
     assert (tmp_path / "full" / "letter.txt").read_text() == "dear"
+
+
+def test_a_table_cut_into_files_with_columns_by_number(tmp_path):
+    """Only the first part has the header."""
+    rows = ["tea,anna", "milk,bob", "tea,carl"]
+    whole = write(tmp_path / "whole.csv", rows, header="sku,customer")
+    first, rest = write(tmp_path / "first.csv", rows[:1], header="sku,customer"), tmp_path / "rest.csv"
+    rest.write_text("\n".join(rows[1:]) + "\n")
+    pr.ingest([first, rest], tmp_path / "out", item=0, user=1)
+    same(pr.read(tmp_path / "out"), pr.read(whole))
 
 
 def test_damage_is_found(tmp_path):

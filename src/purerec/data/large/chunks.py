@@ -48,6 +48,8 @@ class Chunk:
 
     data: Interactions
     end: Position
+    has_header: bool = True
+    """False for text whose columns go by position"""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class HowToRead:
     columns: ColumnRoles
     encoding: str = "utf-8"
     chunk_bytes: int = 1 << 26
+
+    @property
+    def by_number(self) -> bool:
+        """True if users and items are in columns of given positions, whatever a header says."""
+        return isinstance(self.columns.get("user"), int) and isinstance(self.columns.get("item"), int)
 
 
 def chunks(place: Place, how: HowToRead, start: Position) -> Iterator[Chunk]:
@@ -89,7 +96,7 @@ def _text_chunks(place: Place, how: HowToRead, start: Position) -> Iterator[Chun
             end = Position(position.offset + len(block), position.line + block.count(b"\n"))
             if block.strip(BLANK.encode()):
                 content = Content(block, position.line)
-                yield Chunk(read_rows(content, 0, layout, where=where, name=name), end)
+                yield Chunk(read_rows(content, 0, layout, where=where, name=name), end, layout.has_header)
             position = end
 
 

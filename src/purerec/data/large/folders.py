@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import polars as pl
 
@@ -11,7 +13,7 @@ from purerec.data.delimited import POLARS_ERRORS
 from purerec.data.interactions import Interactions
 from purerec.data.large.dataset import Dataset
 from purerec.data.large.places import Place, is_url
-from purerec.data.sniffing import ColumnRoles, find_roles
+from purerec.data.sniffing import ColumnRoles, Role, find_roles
 from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
 
@@ -51,16 +53,37 @@ def read_folder(place: Place, columns: ColumnRoles, name: str | None) -> Interac
 
 def read_parquet(place: Place, columns: ColumnRoles) -> pl.DataFrame:
     """The columns that have a role."""
-    where = shown(place.address)
+    with _readable(place):
+        scan = _scan(place)
+        names = _names_of_roles(scan, place, columns)
+        return scan.select([pl.col(name).alias(role) for role, name in names.items()]).collect()
+
+
+def parquet_columns(place: Place, columns: ColumnRoles) -> dict[Role, str]:
+    """The name of the column of each role that `read_parquet` finds."""
+    with _readable(place):
+        return _names_of_roles(_scan(place), place, columns)
+
+
+def _scan(place: Place) -> pl.LazyFrame:
+    return pl.scan_parquet(_source(place), glob=False, hive_partitioning=False)
+
+
+def _names_of_roles(scan: pl.LazyFrame, place: Place, columns: ColumnRoles) -> dict[Role, str]:
+    names = scan.collect_schema().names()
+    return {role: names[n] for role, n in find_roles(names, columns, where=shown(place.address)).items()}
+
+
+@contextmanager
+def _readable(place: Place) -> Iterator[None]:
+    """Report errors of the Parquet reader as ours."""
     try:
-        scan = pl.scan_parquet(_source(place), glob=False, hive_partitioning=False)
-        names = scan.collect_schema().names()
-        roles = find_roles(names, columns, where=where)
-        return scan.select([pl.col(names[n]).alias(role) for role, n in roles.items()]).collect()
+        yield
     except (*POLARS_ERRORS, OSError, ValueError) as error:
         if isinstance(error, ReadError):
             raise
-        raise ReadError(f"{where}: not a readable Parquet file ({reason(error)}); write it again") from None
+        fact = f"{shown(place.address)}: not a readable Parquet file"
+        raise ReadError(f"{fact} ({reason(error)}); write it again") from None
 
 
 def _source(place: Place) -> str | io.BytesIO:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +61,7 @@ def ingest(
     `read`. `partitions` is the number of parts that users are spread over, and thus the maximum number of workers;
     None: 16, more for large files. `memory_mb` is a rough limit on memory.
     """
-    places = _places([files] if isinstance(files, str | os.PathLike) else list(files))
+    places = files_in([files] if isinstance(files, str | os.PathLike) else list(files))
     _check_options(partitions, memory_mb)
     columns: ColumnRoles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
     how = HowToRead(columns, encoding, chunk_bytes=int(memory_mb * 2**20 / 16))
@@ -120,9 +120,11 @@ class _Work:
             if number < first_file:
                 continue
             for chunk in chunks(place, self.how, start):
-                facts = {"file": number, "end": chunk.end.__dict__}
+                facts = {"file": number, "end": chunk.end.__dict__, "header": chunk.has_header}
                 piece = spill(chunk.data, folder / f"{len(pieces):06d}", self.n_parts, **facts)
                 _check_alike(pieces[:1], piece, self.places)
+                if not self.how.by_number:
+                    _check_headers(pieces[:1], piece, self.places)
                 pieces.append(piece)
                 self.progress("reading", number, len(self.places))
             start = Position()
@@ -178,7 +180,7 @@ def _scratch() -> Iterator[Path]:
         yield folder
 
 
-def _places(given: list[AnyPath]) -> list[Place]:
+def files_in(given: Sequence[AnyPath]) -> list[Place]:
     """The files, including those in folders."""
     found: list[Place] = []
     for source in given:
@@ -213,6 +215,17 @@ def _check_options(partitions: int | None, memory_mb: float) -> None:
         raise ConfigError(f"partitions must be from 1 to {_MOST_PARTS}, not {partitions}")
     if not memory_mb >= _FEWEST_MB:
         raise ConfigError(f"memory_mb must be at least {_FEWEST_MB}, not {memory_mb:g}")
+
+
+def _check_headers(first: list[Piece], piece: Piece, places: list[Place]) -> None:
+    """Check that either all files have a header, or none: parts of a table that was cut have one in the first."""
+    for one in first:
+        if piece.facts["header"] != one.facts["header"]:
+            with_it, without = (piece, one) if piece.facts["header"] else (one, piece)
+            raise ReadError(
+                f"{places[without.facts['file']]}: has no header, and {places[with_it.facts['file']]} has, so their "
+                "columns may differ in order; put the header into every file"
+            )
 
 
 def _check_alike(first: list[Piece], piece: Piece, places: list[Place]) -> None:
