@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from purerec.data import contents
 from purerec.data.readers import read
+from purerec.data.text import contents
 from purerec.errors import PurerecError, ReadError
 
 GOOD = b"user,item,rating,timestamp\n" + b"".join(

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from attack.inputs import GOOD, ends_well, refused, write
-from purerec.data import contents
 from purerec.data.readers import read, read_labels
+from purerec.data.text import contents
 from purerec.errors import ConfigError, DataError, ReadError
 from purerec.models.registry import REGISTRY, make_model, model_class
 from purerec.tuning.settings_file import settings_from

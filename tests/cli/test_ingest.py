@@ -25,6 +25,17 @@ def test_the_columns_are_told(command, tmp_path):
     assert "named.csv: 'sku' is the item, 'customer' is the user\n" in verbose.err
 
 
+def test_a_folder_with_the_name_of_a_data_set(command, clicks, tmp_path):
+    done = command("ingest", clicks, "--out", "world")
+    assert "next: purerec fit ./world --model pure" in done.err
+    told = "world is the name of a data set, and of a file or folder here; write ./world for the latter"
+    refused(command("fit", "world", "--model", "itempop", "--out", "m"), told)
+    refused(command("data", "show", "world"), told)
+    assert "of 60 users and 40 items" in command("fit", "./world", "--model", "itempop", "--out", "m").out
+    (tmp_path / "ml-100k").mkdir()  # as unpacked from its archive
+    assert "943" in command("data", "show", "ml-100k").out
+
+
 def test_wrong_use(command, clicks, tmp_path):
     refused(command("ingest", "none.csv", "--out", "log"), "none.csv: there is no such file")
     refused(command("ingest", clicks, "--user", "visitor", "--out", "log"), "there is no column 'visitor'")

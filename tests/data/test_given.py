@@ -129,6 +129,13 @@ def test_beside_lists_a_file_of_equally_long_lists_is_no_table(tmp_path: Path, t
     assert pairs(parts.test) == (expected or [(0, 5), (1, 7)])
 
 
+def test_equally_long_lists_of_train_beside_lists_of_test(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("0 1 2 3\n1 1 2 7\n")
+    (tmp_path / "test.txt").write_text("0 7\n1 3 8\n")
+    parts = pr.given_split(tmp_path / "train.txt", tmp_path / "test.txt")
+    assert pairs(parts.train) == [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 7)]
+
+
 def test_lists_are_read_as_told(tmp_path: Path) -> None:
     path = tmp_path / "lists.txt"
     path.write_text("0 1 2\n1 3 4\n")

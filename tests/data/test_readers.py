@@ -136,6 +136,7 @@ def test_columns_by_name_and_by_position(tmp_path):
         (["02/01/2001 00:00", "01/31/2001 13:45"], "ms", 980985600000),
         (["01.02.2001", "31.01.2001"], "ms", 980985600000),
         (["02/02/2001", "01/01/2001"], "ms", 981072000000),
+        (["01-02-2001", "31-01-2001"], "ms", 980985600000),
     ],
 )
 def test_times_in_any_unit(tmp_path, stamps, unit, first):
@@ -176,7 +177,7 @@ GOOD = "1,2,3,978300760\n"
         (HEAD + GOOD + "1,3,4,9000000000000000000\n", "row 3 has the timestamp 9000000000000000000"),
         (HEAD + GOOD * 3 + "1,3,4,978300760000\n", "row 5 has the timestamp 978300760000, far from the others"),
         (HEAD + GOOD + "1,3,4,yesterday\n", "row 3 has the timestamp 'yesterday'"),
-        (HEAD + GOOD + "1,3\n", "row 3 has no rating; it has fewer fields"),
+        (HEAD + GOOD + "1,3\n", "row 3 has 2 fields where the first has 4"),
         (HEAD + GOOD + "1,3,4,978300760,9,9\n", "row 3 has 6 fields where the first has 4"),
         (HEAD + GOOD + ",3,4,978300760\n", "row 3 has no user"),
         (HEAD.encode() + GOOD.encode() + b"\xff\xfe,3,4,978300760\n", "row 3 is not UTF-8 .byte 0xff."),
@@ -184,6 +185,7 @@ GOOD = "1,2,3,978300760\n"
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "binary file"),
         ("one\ntwo\n", "single column"),
         ("user,item,date\n1,2,02/02/2001\n1,3,01/02/2001\n", "row 3 .* either number may be the month"),
+        ("user,item,date\n1,2,02-02-2001\n1,3,01-02-2001\n", "row 3 .* either number may be the month"),
         ("user;item;rating\n1;2;3\n1;3;2,5\n", "row 3 has the rating '2,5'.*; write decimals with a point"),
         ('{"user": 1, "item": 2}\n{"user": 1, "item": 3}\n', "is JSON, which is not read directly; convert it"),
         ('[\n{"user": 1, "item": 2}\n]\n', "is JSON"),
@@ -352,7 +354,7 @@ def test_an_empty_id_in_a_table_is_refused():
 
 def test_a_colon_that_is_no_separator_does_not_shift_the_columns(tmp_path):
     good = "".join(f"{n}::{n + 1}\n" for n in range(1, 20_000))
-    with pytest.raises(ReadError, match="row 20000 has no item"):
+    with pytest.raises(ReadError, match="row 20000 has 1 field where the first has 2"):
         read(write(tmp_path, "a.dat", good + "3:4:5\n"))
     assert rows(read(write(tmp_path, "b.dat", "a:b::c\nd::e:f\n"))) == [("a:b", "c"), ("d", "e:f")]
 
@@ -362,11 +364,6 @@ def test_quotes_mean_nothing_between_double_colons(tmp_path):
         "1": '"Great" Films',
         "2": 'The "End',
     }
-
-
-def test_a_stray_quotation_mark_is_named(tmp_path):
-    with pytest.raises(ReadError, match="row 3 has a quotation mark inside a field"):
-        read(write(tmp_path, "a.csv", 'user,item\nx,1\na"b,1\nc"d,2\n'))
 
 
 # ---------------------------------------------------------------------- which column is which

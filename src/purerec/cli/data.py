@@ -9,6 +9,7 @@ import typer
 from purerec.cli.flags import PlainCommand, PlainGroup
 from purerec.cli.groups import Reading, spread
 from purerec.cli.options import DataArg, JsonOpt
+from purerec.cli.paths import is_named
 from purerec.output import console
 
 NameArg = Annotated[str, typer.Argument(metavar="NAME", help="A name from `purerec data list`.")]
@@ -48,7 +49,7 @@ def data_show(name: DataArg, reading: Reading, json: JsonOpt = None) -> None:
 
     data = reading.load(name)
     facts: dict[str, Any] = {"name": data.name, **catalog.statistics(data)}
-    entry = catalog.describe(name) if name in catalog.CATALOG else None
+    entry = catalog.describe(name) if is_named(name) else None
     if entry is not None:
         facts |= {key: entry[key] for key in ("title", "licence", "homepage", "paper")}
     if json:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from purerec.cli.options import IMPORTED
-from purerec.cli.paths import check_paths
+from purerec.cli.paths import check_paths, is_named
 from purerec.data.plugins.named import IMPORT_FIRST
 from purerec.errors import ConfigError, DataError
 from purerec.output import console
@@ -114,21 +114,19 @@ class Reading(FileColumns):
 
     def load(self, source: str, *, explain_positives: bool = True) -> Interactions:
         """A data set by its name or path."""
-        from purerec.data import catalog
-
         data = self._read(source)
         console.detail(f"read {source}: {data!r}")
-        if source not in catalog.CATALOG:
+        if not is_named(source):
             self.tell_found(source)
-        if explain_positives and source not in catalog.CATALOG:
-            self._explain_positives(source, data)
+            if explain_positives:
+                self._explain_positives(source, data)
         return data
 
     def _read(self, source: str) -> Interactions:
         from purerec.data import catalog
         from purerec.data.readers import read
 
-        if source in catalog.CATALOG:
+        if is_named(source):
             if given := [f"--{role}" for role, column in self.given.items() if column is not None]:
                 raise ConfigError(f"leave out {', '.join(given)}: {source} is a named data set, not a file")
             data = catalog.load(source, progress=console.progress())

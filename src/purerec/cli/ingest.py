@@ -34,6 +34,7 @@ def ingest(
       purerec ingest s3://bucket/2024/ --user visitor --item sku --out clicks
       purerec fit clicks --model pure --out model
     """
+    from purerec.data.catalog import CATALOG
     from purerec.storage.ingest.ingest import files_in
     from purerec.storage.ingest.ingest import ingest as run
 
@@ -56,7 +57,8 @@ def ingest(
         f"{counted(found.facts.rows, 'interaction')} of {counted(found.n_users, 'user')} and "
         f"{counted(found.n_items, 'item')} in {counted(found.n_parts, 'part')}, written to {out}"
     )
-    console.note(f"next: {command('fit', out, '--model', 'pure', '--out', 'model')}")
+    folder = f"./{out}" if out in CATALOG else out  # a name alone would be that data set
+    console.note(f"next: {command('fit', folder, '--model', 'pure', '--out', 'model')}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Checks of the paths that commands read and write: no output overwrites an input."""
+"""Checks of the paths that commands read and write: no output overwrites an input, and a name is not also a file."""
 
 from __future__ import annotations
 
@@ -31,6 +31,19 @@ _OUTPUTS = {
     "plot": "--plot",
 }
 _OTHERS = {"files": "FILES", "token_file": "--token-file", "report": "--report"}
+
+
+def is_named(source: str) -> bool:
+    """Return whether this is the name of a data set; refused if a file or an ingested data set has that name, too."""
+    from purerec.data.catalog import CATALOG
+
+    if source not in CATALOG:
+        return False
+    if any(path.is_file() for path in (Path(source), Path(source, "manifest.json"))):
+        raise ConfigError(
+            f"{source} is the name of a data set, and of a file or folder here; write ./{source} for the latter"
+        )
+    return True
 
 
 def check_paths(given: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from purerec.cli.paths import is_named
 from purerec.data.memory import available_mb
 from purerec.errors import ConfigError, MissingExtraError, PurerecError, SharedError, WorkerError, counted
 from purerec.output import console
@@ -145,7 +146,7 @@ def read_together(source: str, positive_rating: float | None) -> tuple[Interacti
     from purerec.engines.distributed.reading import lead_reading
 
     group = current_group()
-    if group is None or (data := Dataset.open(Place(source))) is None:
+    if group is None or is_named(source) or (data := Dataset.open(Place(source))) is None:
         return None
     if data.n_parts < group.size:
         console.note(

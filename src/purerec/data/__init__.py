@@ -1,7 +1,5 @@
 """From a file, a table or a name to `Interactions`, and from there to train, validation and test parts.
 
-    contents, sniffing                   the text of a file; its delimiter, header and columns
-    delimited, adjacency                 its rows, or its lists of items per user
     readers, validation                  reading files and tables; checking their values
     vocabulary, interactions             ids and their indices; the log
     pairs                                pairs sorted by user and item, repeated ones found
@@ -10,6 +8,7 @@
     splits, picking, made                splitting a log; which rows are held out; how parts were made
     given, folds, cold                   given parts; validation folds of a train part; ids new to the test part
     memory                               how much is available, and how much a piece of work takes
+    text/                                text files: their layout and rows
     items/                               what is known about items besides who liked them
     large/                               logs that are larger than memory
     synthetic/                           a synthetic world whose true relevance is known

@@ -30,9 +30,9 @@ def given_split(train: Any, test: Any, valid: Any = None, **reading: Any) -> Spl
     Interactions. A pair in two parts is an error.
     """
     given = {"train": train, "valid": valid, "test": test}
-    train_is_lists = _is_path(train) and is_list_file(train, **reading)
+    lists = any(_is_path(source) and is_list_file(source, **reading) for source in given.values())
     logs = {
-        part: source if isinstance(source, Interactions) else _read(source, part, reading, train_is_lists)
+        part: source if isinstance(source, Interactions) else _read(source, part, reading, lists)
         for part, source in given.items()
         if source is not None
     }
@@ -79,12 +79,12 @@ def _is_path(source: Any) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
-def _read(source: Any, part: str, reading: dict[str, Any], train_is_lists: bool) -> Interactions:
+def _read(source: Any, part: str, reading: dict[str, Any], lists: bool) -> Interactions:
     if not _is_path(source):
         return read(source, **{"name": part, **reading})
-    # Lists of equal length look like a table; if the train part has lists, so does this one.
-    lists = True if train_is_lists and is_list_file(source, equally_long=True, **reading) else None
-    return read(source, **{"lists": lists, **reading})
+    # Lists of equal length look like a table; if another part has lists, so does this one.
+    certain = True if lists and is_list_file(source, equally_long=True, **reading) else None
+    return read(source, **{"lists": certain, **reading})
 
 
 def _check_positives(logs: dict[str, Interactions]) -> None:

@@ -1,16 +1,10 @@
 """From files and tables to Interactions: CSV, TSV, `.dat`, `.inter`, `.rating`, adjacency lists, Parquet, gzip;
 pandas, polars, Arrow, scipy.
-
-The fast path passes the file to polars with the types suggested by its first lines. If polars fails, or would change
-a value (an id such as 007), the file is read again as text, so that every value can be checked and the offending row
-named. Blank lines are always skipped.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,32 +12,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from purerec.data.adjacency import adjacency_rows, is_adjacency
-from purerec.data.contents import Content, check_file, content_of, reason, shown
-from purerec.data.delimited import (
-    POLARS_ERRORS,
-    has_other_colons,
-    may_have_unusual_integers,
-    polars_csv,
-    text_rows,
-)
 from purerec.data.interactions import Interactions
-from purerec.data.large.folders import PARQUET, is_utf8, parquet_columns, read_folder, read_parquet
+from purerec.data.large.folders import PARQUET, parquet_columns, read_folder, read_parquet
 from purerec.data.large.places import Place, is_url
 from purerec.data.picking import WITH_OWN_SPLIT
 from purerec.data.plugins.readers import read_with, reader_of
-from purerec.data.sniffing import (
-    CANONICAL_INTEGER,
-    ROLES,
-    ColumnRoles,
-    FoundColumns,
-    Role,
-    TextLayout,
-    find_roles,
-    sniff,
-)
+from purerec.data.text.adjacency import adjacency_rows, is_adjacency
+from purerec.data.text.contents import check_file, content_of, reason, shown
+from purerec.data.text.delimited import text_rows, with_quotes
+from purerec.data.text.sniffing import ROLES, ColumnRoles, FoundColumns, find_roles, sniff
+from purerec.data.text.table import body, read_rows, with_integer_ids
 from purerec.data.validation import checked
-from purerec.errors import DataError, ReadError
+from purerec.errors import ReadError
 
 
 def read(
@@ -66,8 +46,8 @@ def read(
     A path may be a folder: a data set written by `ingest`, or Parquet files that belong together. Both, and single
     Parquet files, may also be at a URL that fsspec reaches, such as s3://bucket/clicks (extra `ingest`).
 
-    A text file is a table, or has a user and all of that user's items on each line (`purerec.data.adjacency`); which
-    of the two is detected unless `lists` is given.
+    A text file is a table, or has a user and all of that user's items on each line (`purerec.data.text.adjacency`);
+    which of the two is detected unless `lists` is given.
 
     Columns are found by their names (user, user_id, uid, customer, ...; item, movieId, sku, ...) or, without a
     header, by position: user, item, rating, timestamp. Name them to override that. Rows with a rating of at least
@@ -126,7 +106,8 @@ def read_labels(
         columns={"item": item, "label": label},
         required=("item", "label"),
     )
-    text = text_rows(content, body(content, layout), layout, where).table.drop_nulls()
+    start = body(content, layout)
+    text = text_rows(content, start, with_quotes(layout, content, start, where), where).table.drop_nulls()
     text = text.unique("item", keep="first", maintain_order=True)
     return dict(zip(text["item"].to_list(), text["label"].to_list(), strict=True))
 
@@ -192,7 +173,7 @@ def _read_text(
         lists = not _tells_a_table(delimiter=delimiter, header=header, **columns) and is_adjacency(sample)
     if lists:
         pairs, lines = adjacency_rows(content, where)
-        return checked(_with_integer_ids(pairs), where=where, name=name, row_number=lambda at: int(lines[at]))
+        return checked(with_integer_ids(pairs), where=where, name=name, row_number=lambda at: int(lines[at]))
     layout = sniff(
         sample,
         where=where,
@@ -202,85 +183,6 @@ def _read_text(
         columns=columns,
     )
     return read_rows(content, body(content, layout), layout, where=where, name=name, path=path)
-
-
-def read_rows(
-    content: Content, start: int, layout: TextLayout, *, where: str, name: str, path: Path | None = None
-) -> Interactions:
-    """The rows of a text table, from `start` on; `path` is the file with the same bytes, if there is one."""
-    table = _read_typed(path, content, start, layout)
-    if table is not None:
-        try:
-            return checked(table, where=where, name=name)
-        except DataError:
-            pass  # the second pass, as text, names the row or finds that the line just looks blank
-    rows = text_rows(content, start, layout, where)
-    return checked(_with_integer_ids(rows.table), where=where, name=name, row_number=rows.line)
-
-
-def body(content: Content, layout: TextLayout) -> int:
-    """Where the first line below the header starts."""
-    start = content.skip_blank_lines()
-    return content.skip_blank_lines(content.after_line(start)) if layout.has_header else start
-
-
-def _read_typed(path: Path | None, content: Content, start: int, layout: TextLayout) -> pl.DataFrame | None:
-    """The rows, with numeric types if the first lines suggest them; None if that fails or could change an id."""
-    types: dict[Role, pl.DataType] = {}
-    for role, n in layout.roles.items():
-        cells = [row[n] for row in layout.sample if n < len(row)]
-        if role in ("user", "item"):
-            whole = all(CANONICAL_INTEGER.match(cell) for cell in cells)
-            types[role] = pl.Int64() if whole else pl.String()
-        elif role == "rating":
-            types[role] = pl.Float32()
-        elif role == "timestamp":
-            if all(re.fullmatch(r"[0-9]+", cell.strip()) for cell in cells):
-                types[role] = pl.Int64()
-            elif all(re.fullmatch(r"[0-9]+\.[0-9]*(e[+-]?[0-9]+)?", cell.strip(), re.I) for cell in cells):
-                types[role] = pl.Float64()
-            else:
-                types[role] = pl.String()
-        else:
-            types[role] = pl.String()
-    ids_as_numbers = pl.Int64() in (types["user"], types["item"])
-    if ids_as_numbers and may_have_unusual_integers(content.raw, start):
-        return None
-    if layout.delimiter == "::" and has_other_colons(content.raw, start):
-        return None
-    is_file = path is not None and isinstance(content.raw, mmap.mmap) and is_utf8(str(path))
-    source = path if path is not None and is_file else bytes(content.raw)
-    try:
-        table = polars_csv(source, layout, types, skip_lines=content.line_number(start) - content.first_line)
-    except POLARS_ERRORS:
-        return None
-    if any('"' in cell for row in layout.sample for cell in row):  # a line of the sample may be half of a row
-        table = _with_integer_ids(table)
-    return _without_blank_rows(table, content, layout)
-
-
-def _without_blank_rows(table: pl.DataFrame, content: Content, layout: TextLayout) -> pl.DataFrame | None:
-    """Remove blank lines, which are rows of nulls; None if such a row may be something else."""
-    if not any(table[role].null_count() for role in ("user", "item")):
-        return table
-    if len(layout.roles) < len(layout.names) or content.raw.find(b'"') >= 0:
-        return None
-    return table.filter(~pl.all_horizontal(pl.all().is_null()))
-
-
-def _with_integer_ids(text: pl.DataFrame) -> pl.DataFrame:
-    """Ids as integers, if all of them are written as integers."""
-    for role in ("user", "item"):
-        if text[role].dtype != pl.String:
-            continue
-        numbers = text[role].cast(pl.Int64, strict=False)
-        same = numbers.cast(pl.String) == text[role]
-        if numbers.null_count() == text[role].null_count() and bool(same.all()):
-            text = text.with_columns(numbers)
-    return text
-
-
-# ---------------------------------------------------------------------- tables
 
 
 def _from_object(source: Any, columns: ColumnRoles, where: str) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.data.interactions import Interactions, TimeUnit
-from purerec.data.sniffing import ROLES
+from purerec.data.text.sniffing import ROLES
 from purerec.data.vocabulary import Vocabulary, encode
 from purerec.errors import DataError, ReadError
 from purerec.types import F32, I32, I64
@@ -23,8 +23,13 @@ _UNITS: tuple[tuple[TimeUnit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**
 _LARGEST_EXACT = 2**53
 """Above this, floats cannot represent all integers."""
 
+_SURELY_MISSING = ("\\N", "<NA>")
+_MISSING = ("\\n", "<na>", "null", "nan", "none", "na", "n/a", "#n/a")
+"""Lower case"""
+
 _SLASHED = ("%d/%m/%Y", "%m/%d/%Y")
 """Possible formats of 03/04/2024"""
+_DAY_OR_MONTH_FIRST = r"^(\d{1,2})[/-](\d{1,2})[/-](\d{4})"
 
 Bad = npt.NDArray[np.bool_] | pl.Series
 
@@ -102,9 +107,23 @@ def _check_ids(rows: _Rows, role: Literal["user", "item"]) -> tuple[Vocabulary, 
         rows.refuse_type(role, "ids are integers or text: convert it")
     vocabulary, idx = encode(column, role)
     if (at := vocabulary.first_unusable(idx)) is not None:
-        remedy = "ids have at least one visible character, and no NUL: fix or remove it"
+        remedy = "ids have at least one visible character, no NUL, and no byte order mark: fix or remove it"
         rows.fail_at(at, role, f"the {role} {{value!r}}, which is not a valid id", remedy)
+    missing = _missing(vocabulary)
+    if missing.any():
+        at = int(np.flatnonzero(missing[idx])[0])
+        rows.fail_at(at, role, f"the {role} {{value!r}}, which stands for a missing value", "fix or remove the row")
     return vocabulary, idx
+
+
+def _missing(ids: Vocabulary) -> npt.NDArray[np.bool_]:
+    """Which ids are how a database or pandas writes a missing value, and hardly the name of anything."""
+    if ids.is_integer:
+        return np.zeros(len(ids), dtype=bool)
+    maybe = ids.ids.str.to_lowercase().is_in(_MISSING)
+    # There may be an artist called NULL, but not among codes.
+    codes = ids.ids.filter(~maybe).str.contains("[0-9]")
+    return (maybe if len(codes) and codes.all() else ids.ids.is_in(_SURELY_MISSING)).to_numpy()
 
 
 def _check_rating(rows: _Rows) -> F32:
@@ -211,8 +230,8 @@ def _times_in_text(rows: _Rows, text: pl.Series) -> pl.Series:
 
 
 def _parse_dates(rows: _Rows, text: pl.Series) -> pl.Series:
-    if text.str.contains(r"^\d{1,2}/\d{1,2}/\d{4}").any():
-        return _parse_slashed(rows, text)
+    if text.str.contains(_DAY_OR_MONTH_FIRST).any():
+        return _parse_slashed(rows, text.str.replace(_DAY_OR_MONTH_FIRST, "$1/$2/$3"))
     for pattern in (None, "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y"):
         try:
             if pattern is None:

@@ -69,10 +69,10 @@ class Vocabulary:
         return self.ids.dtype == pl.Int64
 
     def first_unusable(self, idx: I32) -> int | None:
-        """Position of the first index whose id is unusable: only whitespace, or containing a NUL."""
+        """Position of the first index whose id is unusable: only whitespace, a NUL in it, or a byte order mark."""
         if self.is_integer:
             return None
-        bad = self.ids.str.contains(r"\A[ \t\r\n\x0b\x0c\x{feff}]*\z|\x00").to_numpy()
+        bad = self.ids.str.contains(r"\A[ \t\r\n\x0b\x0c\x{feff}]*\z|\x00|\A\x{feff}").to_numpy()
         return int(np.flatnonzero(bad[idx])[0]) if bad.any() else None
 
     def find(self, external: Id) -> int | None:

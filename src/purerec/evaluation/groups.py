@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from purerec.data.contents import check_file, content_of, shown
-from purerec.data.sniffing import KNOWN_NAMES
 from purerec.data.splits import Split
+from purerec.data.text.contents import check_file, content_of, shown
+from purerec.data.text.sniffing import KNOWN_NAMES
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError, ReadError, did_you_mean
 from purerec.evaluation.parts import Evaluator

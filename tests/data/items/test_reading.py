@@ -125,3 +125,14 @@ def test_other_wrong_input(tmp_path):
         pr.read_items(pl.DataFrame({"item": [1], "a": [np.inf]}))
     with pytest.raises(ReadError, match="no column 'nope'"):
         pr.read_items(pl.DataFrame({"item": [1], "a": [1]}), item="nope")
+
+
+def test_inches_do_not_join_items(tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_text('item,title,price\n1,27" monitor,199\n2,"mouse",9\n3,24" monitor,149\n4,cable,3\n')
+    found = pr.read_items(path)
+    assert len(found.ids) == 4
+    assert found.titles.to_list() == ['27" monitor', "mouse", '24" monitor', "cable"]
+    path.write_text('item,title,price\n1,27" monitor,199\n2,"mouse, black",9\n3,24" monitor,149\n')
+    with pytest.raises(ReadError, match="row 2 has a quotation mark inside a field"):
+        pr.read_items(path)

@@ -143,7 +143,7 @@ def test_a_part_has_its_users_and_nothing_else(tmp_path):
 BAD = [
     ("5,i1,4,1500000000\n7,i2,x,1500000000", "row {row} has the rating 'x'"),
     ("5,i1,4,1500000000\n7,,4,1500000000", "row {row} has no item"),
-    ("5,i1,4,1500000000\n7,i2,4", "row {row} has no timestamp; it has fewer fields"),
+    ("5,i1,4,1500000000\n7,i2,4", "row {row} has 3 fields where the first has 4"),
     ("5,i1,4,1500000000\n7,i2,4,-3", "row {row} has the timestamp -3"),
 ]
 
@@ -169,6 +169,7 @@ def test_what_cannot_be_ingested(tmp_path):
     (tmp_path / "full" / "letter.txt").write_text("dear")
     (tmp_path / "mac.csv").write_bytes(b"user,item\r1,2\r1,3\r")
     rest = write(tmp_path / "rest.csv", ["tea,anna", "milk,bob"], header="jam,carl")
+    sessions = write(tmp_path / "sessions.csv", ["7,3"], header="session,item")
     table = tmp_path / "table.parquet"
     pl.DataFrame({"item": ["tea"], "user": ["anna"]}).write_parquet(table)
     out = tmp_path / "out"
@@ -176,6 +177,7 @@ def test_what_cannot_be_ingested(tmp_path):
         ([good, other], ReadError, "other.csv: has no rating, and"),
         ([other, rest], ReadError, "rest.csv: has no header, and .*other.csv has"),
         ([rest, other], ReadError, "rest.csv: has no header, and .*other.csv has"),
+        ([other, sessions], ReadError, "the user is in the column 'session', and in .*other.csv it is in 'user'"),
         ([table, rest], ReadError, "rest.csv: has no header, and .*table.parquet has"),
         ([tmp_path / "none.csv"], ReadError, "no such file"),
         ([tmp_path / "empty"], ReadError, "no CSV or Parquet files"),
@@ -202,6 +204,18 @@ def test_a_table_cut_into_files_with_columns_by_number(tmp_path):
     rest.write_text("\n".join(rows[1:]) + "\n")
     pr.ingest([first, rest], tmp_path / "out", item=0, user=1)
     same(pr.read(tmp_path / "out"), pr.read(whole))
+
+
+@pytest.mark.parametrize(("encoding", "heading"), [("latin-1", "catégorie"), ("cp1251", "название категории")])
+@pytest.mark.parametrize("packed", [False, True])
+def test_other_encodings(tmp_path, encoding, heading, packed):
+    """A letter may have more bytes in UTF-8 than in the file."""
+    rows = [f"{n},{n + 100},{heading}" for n in range(100, 600)]
+    path = tmp_path / "log.csv"
+    content = "\n".join([f"user,item,{heading}", *rows, ""]).encode(encoding)
+    path.write_bytes(gzip.compress(content) if packed else content)
+    pr.ingest(path, tmp_path / "out", encoding=encoding, memory_mb=MB)
+    same(pr.read(tmp_path / "out"), pr.read(path, encoding=encoding))
 
 
 def test_damage_is_found(tmp_path):

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
-from purerec.data.contents import check_file, content_of, shown
 from purerec.data.items.columns import Column, Flags, Numbers, Tags, Words
 from purerec.data.items.table import LONGEST_CELL, ItemTable
-from purerec.data.sniffing import KNOWN_NAMES
+from purerec.data.text.contents import check_file, content_of, shown
+from purerec.data.text.delimited import marks_quote, unquoted
+from purerec.data.text.sniffing import KNOWN_NAMES, split_line
 from purerec.errors import DataError, ReadError
 
 _ID_NAMES = (*KNOWN_NAMES["item"], "id")
@@ -69,8 +71,12 @@ def _frame_of(path: Path, encoding: str) -> pl.DataFrame:
     separator = max(("\t", ",", ";"), key=heading.count)
     if separator not in heading:
         raise ReadError(f"{where}: the first line has one column only; give a table with headings, item and others")
+    n_fields = len(split_line(heading, separator))
+    quote = '"' if marks_quote(content, start, separator, n_fields, where) else None
     try:
-        return pl.read_csv(io.BytesIO(bytes(content.raw[start:])), separator=separator, infer_schema=False)
+        body = io.BytesIO(bytes(content.raw[start:]))
+        frame = pl.read_csv(body, separator=separator, infer_schema=False, quote_char=quote)
+        return frame if quote else frame.with_columns(unquoted(cs.string()))
     except pl.exceptions.PolarsError as error:
         _check_widths(bytes(content.raw[start:]).decode(errors="replace"), separator, where)
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

@@ -18,12 +18,12 @@ from typing import Any
 
 import polars as pl
 
-from purerec.data.adjacency import is_adjacency
-from purerec.data.contents import BLANK, Content, reason, refuse_binary, text_codec
 from purerec.data.interactions import Interactions
 from purerec.data.large.places import Place
-from purerec.data.readers import body, read_rows
-from purerec.data.sniffing import ColumnRoles, TextLayout, find_roles, sniff
+from purerec.data.text.adjacency import is_adjacency
+from purerec.data.text.contents import BLANK, Content, reason, refuse_binary, text_codec
+from purerec.data.text.sniffing import ColumnRoles, FoundColumns, TextLayout, find_roles, sniff
+from purerec.data.text.table import body, read_rows
 from purerec.data.validation import checked
 from purerec.errors import MissingExtraError, ReadError
 
@@ -48,8 +48,7 @@ class Chunk:
 
     data: Interactions
     end: Position
-    has_header: bool = True
-    """False for text whose columns go by position"""
+    columns: FoundColumns
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def _text_chunks(place: Place, how: HowToRead, start: Position) -> Iterator[Chun
             end = Position(position.offset + len(block), position.line + block.count(b"\n"))
             if block.strip(BLANK.encode()):
                 content = Content(block, position.line)
-                yield Chunk(read_rows(content, 0, layout, where=where, name=name), end, layout.has_header)
+                yield Chunk(read_rows(content, 0, layout, where=where, name=name), end, layout.found)
             position = end
 
 
@@ -161,6 +160,8 @@ class _Text:
         self._is_packed = self._raw.read(2) == _MAGIC_GZIP
         self._raw.seek(0)
         self._file = gzip.GzipFile(fileobj=self._raw) if self._is_packed else self._raw
+        self._ahead = b""
+        """Read and decoded, but not yet asked for"""
 
     def __enter__(self) -> _Text:
         return self
@@ -170,6 +171,11 @@ class _Text:
         self._raw.close()  # a GzipFile does not close it
 
     def read(self, size: int) -> bytes:
+        """About `size` bytes; none at the end."""
+        ahead, self._ahead = self._ahead, b""
+        return ahead or self._next(size)
+
+    def _next(self, size: int) -> bytes:
         try:
             raw = self._file.read(size)
             if self._decoder is None:
@@ -190,8 +196,8 @@ class _Text:
         if self._decoder is None and not self._is_packed:
             self._file.seek(n)
             return
-        while n > 0:
-            n -= len(self.read(min(n, 1 << 20)))
+        while n > 0 and (block := self.read(min(n, 1 << 20))):
+            n, self._ahead = n - len(block), block[n:]  # n letters may be more than n bytes
 
 
 # ---------------------------------------------------------------------- Parquet
@@ -233,7 +239,8 @@ def _parquet_chunks(place: Place, how: HowToRead, start: Position) -> Iterator[C
                 name=place.name,
                 row_number=partial(add, first + known),
             )
-            yield Chunk(data, Position(done, done + 1))
+            columns = FoundColumns({role: names[n] for role, n in roles.items()}, by_position=False)
+            yield Chunk(data, Position(done, done + 1), columns)
 
 
 def _next(batches: Iterator[Any], where: str) -> Any:

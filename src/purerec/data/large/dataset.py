@@ -21,10 +21,10 @@ import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
-from purerec.data.contents import reason
 from purerec.data.interactions import Interactions, TimeUnit
 from purerec.data.large.places import Place
 from purerec.data.memory import available_mb
+from purerec.data.text.contents import reason
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError, ReadError, first_problem
 from purerec.types import I32

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import polars as pl
 
-from purerec.data.contents import check_file, reason, shown
-from purerec.data.delimited import POLARS_ERRORS
 from purerec.data.interactions import Interactions
 from purerec.data.large.dataset import Dataset
 from purerec.data.large.places import Place, is_url
-from purerec.data.sniffing import ColumnRoles, Role, find_roles
+from purerec.data.text.contents import check_file, is_utf8, reason, shown
+from purerec.data.text.delimited import POLARS_ERRORS
+from purerec.data.text.sniffing import ColumnRoles, Role, find_roles
 from purerec.data.validation import checked
 from purerec.errors import DataError, ReadError
 
@@ -91,8 +91,3 @@ def _source(place: Place) -> str | io.BytesIO:
         return io.BytesIO(place.read())
     check_file(place.path)
     return place.address if is_utf8(place.address) else io.BytesIO(place.read())
-
-
-def is_utf8(path: str) -> bool:
-    """Return whether polars can open a path: it needs UTF-8."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from purerec.data.contents import check_file, reason, shown
+from purerec.data.text.contents import check_file, reason, shown
 from purerec.errors import MissingExtraError, ReadError
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.I)

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from purerec.data.interactions import Csr, Interactions
-from purerec.data.sniffing import CANONICAL_INTEGER
+from purerec.data.text.sniffing import CANONICAL_INTEGER
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError
 from purerec.models.contract.fitted_on import FittedOn, LastUpdate, Stopwatch

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from purerec.data.large.chunks import HowToRead, Position, chunks, expected_rows
 from purerec.data.large.dataset import DATASET, Dataset, DatasetFacts
 from purerec.data.large.places import Place, is_url
-from purerec.data.sniffing import ColumnRoles
+from purerec.data.text.sniffing import ColumnRoles, plain_name
 from purerec.errors import ConfigError, DataError, ReadError, StoreError
 from purerec.storage.folders import check_target, discard, new_folder, write_folder
 from purerec.storage.ingest.merging import merge
@@ -120,11 +120,15 @@ class _Work:
             if number < first_file:
                 continue
             for chunk in chunks(place, self.how, start):
-                facts = {"file": number, "end": chunk.end.__dict__, "header": chunk.has_header}
+                facts = {
+                    "file": number,
+                    "end": chunk.end.__dict__,
+                    "found": {"names": chunk.columns.names, "by_position": chunk.columns.by_position},
+                }
                 piece = spill(chunk.data, folder / f"{len(pieces):06d}", self.n_parts, **facts)
                 _check_alike(pieces[:1], piece, self.places)
                 if not self.how.by_number:
-                    _check_headers(pieces[:1], piece, self.places)
+                    _check_columns(pieces[:1], piece, self.places)
                 pieces.append(piece)
                 self.progress("reading", number, len(self.places))
             start = Position()
@@ -217,15 +221,25 @@ def _check_options(partitions: int | None, memory_mb: float) -> None:
         raise ConfigError(f"memory_mb must be at least {_FEWEST_MB}, not {memory_mb:g}")
 
 
-def _check_headers(first: list[Piece], piece: Piece, places: list[Place]) -> None:
-    """Check that either all files have a header, or none: parts of a table that was cut have one in the first."""
+def _check_columns(first: list[Piece], piece: Piece, places: list[Place]) -> None:
+    """Check that users and items come from the same columns in all files, or by position in all.
+
+    Of a table that was cut, only the first part has a header.
+    """
     for one in first:
-        if piece.facts["header"] != one.facts["header"]:
-            with_it, without = (piece, one) if piece.facts["header"] else (one, piece)
+        file, other = (places[found.facts["file"]] for found in (piece, one))
+        here, there = (found.facts["found"] for found in (piece, one))
+        if here["by_position"] != there["by_position"]:
+            with_it, without = (other, file) if here["by_position"] else (file, other)
             raise ReadError(
-                f"{places[without.facts['file']]}: has no header, and {places[with_it.facts['file']]} has, so their "
-                "columns may differ in order; put the header into every file"
+                f"{without}: has no header, and {with_it} has, so their columns may differ in order; put the header "
+                "into every file"
             )
+        for role in ("user", "item"):
+            name, known = here["names"][role], there["names"][role]
+            if plain_name(name) != plain_name(known):
+                fact = f"{file}: the {role} is in the column {name!r}, and in {other} it is in {known!r}"
+                raise ReadError(f"{fact}; give the column the same name in all files")
 
 
 def _check_alike(first: list[Piece], piece: Piece, places: list[Place]) -> None:

@@ -15,8 +15,8 @@ import re
 import numpy as np
 import polars as pl
 
-from purerec.data.contents import BLANK, Content, raise_not_utf8
-from purerec.data.sniffing import text_lines
+from purerec.data.text.contents import BLANK, Content, raise_not_utf8
+from purerec.data.text.sniffing import text_lines
 from purerec.errors import ReadError
 from purerec.types import I64
 

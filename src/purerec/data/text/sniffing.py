@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from purerec.data.contents import BLANK
+import polars as pl
+
+from purerec.data.text.contents import BLANK
 from purerec.errors import ReadError
 
 Role = Literal["user", "item", "rating", "timestamp", "label"]
@@ -21,24 +23,27 @@ ColumnRoles = dict[Role, str | int | None]
 """The name or position of each column that was specified"""
 
 _NAMES: dict[Role, str] = {
-    "user": """user userid uid uuid usr username customer customerid custid client clientid visitor visitorid
-        member memberid reviewer reviewerid account accountid person personid profile profileid buyer session
-        sessionid u""",
-    "item": """item itemid iid itm movie movieid film filmid product productid prod sku asin parentasin article
-        articleid track trackid song songid artist artistid book bookid isbn business businessid game gameid
-        anime animeid content contentid video videoid news newsid venue venueid poi poiid place placeid
-        recipe recipeid i""",
+    "user": """userid uid customerid custid clientid visitorid memberid reviewerid accountid personid profileid
+        user usr username customer client visitor member reviewer account person profile buyer sessionid session
+        uuid u""",
+    "item": """itemid iid movieid filmid productid articleid trackid songid artistid bookid businessid gameid
+        animeid videoid newsid venueid poiid placeid recipeid contentid item itm sku asin parentasin isbn
+        movie film product prod article track song artist book business game anime video news venue poi place
+        recipe content i""",
     "rating": "rating ratings rate stars star score overall preference r",
-    "timestamp": """timestamp time ts t date datetime unixtime unixreviewtime reviewtime created createdat
+    "timestamp": """timestamp ts datetime unixtime unixreviewtime reviewtime created createdat
         eventtime eventdate ratedat playedat listenedat watchedat viewedat clickedat boughtat purchasedat
-        purchasedate orderedat orderdate when""",
+        purchasedate orderedat orderdate when date time t""",
     "label": "title itemtitle movietitle itemname productname moviename label itemlabel",
 }
 KNOWN_NAMES: dict[Role, tuple[str, ...]] = {role: tuple(names.split()) for role, names in _NAMES.items()}
-"""Recognised column names, the most specific first; case, '_', '-' and spaces are ignored."""
+"""Recognised column names, the most specific first: ids before names, a date before a time of day. Case, '_', '-' and
+spaces are ignored."""
 
 _DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 _SUFFIX_DELIMITER = {".dat": "::", ".tsv": "\t", ".inter": "\t", ".rating": "\t"}
+_TYPE = ":[a-z_]+$"
+"""As in user_id:token, a heading of RecBole"""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$")
 CANONICAL_INTEGER = re.compile(r"(0|-?[1-9]\d{0,17})$")
 
@@ -55,6 +60,8 @@ class TextLayout:
     """The column position of each role that was found"""
     sample: tuple[tuple[str, ...], ...]
     """The first rows"""
+    quoted: bool = True
+    """Whether delimiters and line breaks between quotation marks are part of a field"""
 
     @property
     def found(self) -> FoundColumns:
@@ -101,12 +108,17 @@ def sniff(
     if header is None:
         header = _has_header(rows, columns)
     if header:
-        names = tuple(re.sub(r":[a-z_]+$", "", cell.strip()) for cell in rows[0])
+        names = tuple(re.sub(_TYPE, "", cell.strip()) for cell in rows[0])
     else:
         names = tuple(f"column {n}" for n in range(1, len(rows[0]) + 1))
     body = tuple(tuple(row) for row in (rows[1:] if header else rows))
     roles = find_roles(names, columns, where=where, named=header, body=body, required=required)
     return TextLayout(delimiter, header, names, roles, body)
+
+
+def plain_headings(cells: pl.Series) -> pl.Series:
+    """Cells, written as the names in a layout are."""
+    return cells.str.strip_chars().str.replace(_TYPE, "")
 
 
 def text_lines(text: str, *, most: int = -1) -> list[str]:
@@ -139,24 +151,29 @@ def _find_delimiter(lines: Sequence[str], suffix: str) -> str:
     expected = _SUFFIX_DELIMITER.get(suffix)
     if expected is not None and expected in lines[0]:
         return expected
-    head = lines[:50]
-    for delimiter in _DELIMITERS:
-        counts = {len(split_line(line, delimiter)) for line in head}
-        if len(counts) == 1 and counts != {1}:
+    rows = {delimiter: [split_line(line, delimiter) for line in lines[:50]] for delimiter in _DELIMITERS}
+    fits = [d for d in _DELIMITERS if len(counts := {len(row) for row in rows[d]}) == 1 and counts != {1}]
+    for delimiter in fits:
+        # 1;2;3,5 could also be split at the comma, and Mon, 10:15 may end each line.
+        others = [other for other in fits if other not in (delimiter, " ")]
+        if not any(other in cell for row in rows[delimiter] for cell in row[:2] for other in others):
             return delimiter
+    if fits:
+        return fits[0]
     # No delimiter splits all lines alike: some row is broken. Use the first line's, so that the reader can name the
     # broken row.
     return next((d for d in _DELIMITERS[:-1] if d in lines[0]), ",")
 
 
-def _normal(name: str) -> str:
-    return re.sub(r"[\W_]", "", re.sub(r":[a-z_]+$", "", name.strip().lower()))
+def plain_name(name: str) -> str:
+    """A column name without what is ignored in it."""
+    return re.sub(r"[\W_]", "", re.sub(_TYPE, "", name.strip().lower()))
 
 
 def _has_header(rows: Sequence[Sequence[str]], columns: dict[Role, str | int | None]) -> bool:
-    first = [_normal(cell) for cell in rows[0]]
+    first = [plain_name(cell) for cell in rows[0]]
     known = {name for names in KNOWN_NAMES.values() for name in names}
-    asked = {_normal(c) for c in columns.values() if isinstance(c, str)} - {""}
+    asked = {plain_name(c) for c in columns.values() if isinstance(c, str)} - {""}
     # 'book' or 'game' may be an item as well as a heading; 'book_id' may not.
     telling = {"user", "item", "rating", "timestamp", "sku"} | {n for n in known if n.endswith("id")} | asked
     if any(cell in telling for cell in first) or sum(cell in known for cell in first) * 2 > len(first):
@@ -202,11 +219,11 @@ def find_roles(
                 )
     if named:
         for role in ROLES:
-            candidates = [n for n, name in enumerate(names) if _normal(name) in KNOWN_NAMES[role]]
+            candidates = [n for n, name in enumerate(names) if plain_name(name) in KNOWN_NAMES[role]]
             free = [n for n in candidates if n not in roles.values()]
             if role not in roles and free:
                 # The most specific name wins: 'user_id' over 'session'.
-                roles[role] = min(free, key=lambda n: KNOWN_NAMES[role].index(_normal(names[n])))
+                roles[role] = min(free, key=lambda n: KNOWN_NAMES[role].index(plain_name(names[n])))
         for role, at in roles.items():
             if list(names).count(names[at]) > 1 and not isinstance(columns.get(role), int):
                 raise ReadError(f"{where}: several columns are called {names[at]!r}, the {role}; rename all but one")
@@ -252,7 +269,7 @@ def _position(names: Sequence[str], asked: str | int, role: str, where: str, nam
         if name == asked:
             return n
     for n, name in enumerate(names):
-        if _normal(asked) and _normal(name) == _normal(asked):
+        if plain_name(asked) and plain_name(name) == plain_name(asked):
             return n
     if asked.isascii() and asked.isdigit() and len(asked) < 10 and not named and 1 <= int(asked) <= len(names):
         return int(asked) - 1

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from purerec.data.adjacency import is_adjacency
 from purerec.data.interactions import Interactions
 from purerec.data.readers import read
+from purerec.data.text.adjacency import is_adjacency
 from purerec.errors import ReadError
 
 LISTS = "0 10 11 17\n1 10\n2\n7 11 12\n"

@@ -1,30 +1,27 @@
-"""Rows of delimited text, read by polars; if that fails, the error names the bad line.
-
-Also whether polars would change a value, so that the text is to be read in another way.
-"""
+"""Rows of delimited text, read by polars; if that fails, the error names the bad line."""
 
 from __future__ import annotations
 
 import csv
 import io
-import mmap
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-import numpy as np
 import polars as pl
+import polars.selectors as cs
 
-from purerec.data.contents import BLANK, Content, raise_not_utf8, reason
-from purerec.data.sniffing import Role, TextLayout, split_line, text_lines
-from purerec.errors import ReadError
+from purerec.data.text.contents import BLANK, Content, raise_not_utf8, reason
+from purerec.data.text.scanning import stray_mark, uneven_row
+from purerec.data.text.sniffing import Role, TextLayout, split_line
+from purerec.errors import ReadError, counted
 
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """What polars raises for files it cannot read; for damaged ones, it may panic, which is not even an Exception"""
 _STAND_IN = "\x1f"
 """Replaces '::', since polars accepts only single-byte separators: the 'unit separator' of ASCII"""
 _ROW = "row"
+_NEWLINE, _BOM = b"\n", b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -76,58 +73,63 @@ def polars_csv(
         quote_char='"' if _has_quotes(layout) else None,
         glob=False,
     )
-    return table.select([pl.col(f"column_{step * n}").alias(role) for role, n in layout.roles.items()])
+    table = table.select([pl.col(f"column_{step * n}").alias(role) for role, n in layout.roles.items()])
+    return table if layout.quoted else table.with_columns(unquoted(cs.string()))
+
+
+def unquoted(cells: pl.Expr) -> pl.Expr:
+    """Without the quotation marks around whole cells."""
+    inside = cells.str.slice(1, cells.str.len_chars() - 2).str.replace_all('""', '"', literal=True)
+    return pl.when(cells.str.contains(r'(?s)\A"(?:[^"]|"")*"\z')).then(inside).otherwise(cells)
+
+
+def with_quotes(layout: TextLayout, content: Content, start: int, where: str) -> TextLayout:
+    """The layout with the meaning that quotation marks have in these rows."""
+    if not _has_quotes(layout) or marks_quote(content, start, layout.delimiter, len(layout.names), where):
+        return layout
+    return replace(layout, quoted=False)
+
+
+def marks_quote(content: Content, start: int, delimiter: str, n_fields: int, where: str) -> bool:
+    """Return whether quotation marks enclose fields, so that delimiters and line breaks between them belong to these.
+
+    If some are neither at the start nor at the end of a field, as in 27" monitor, they are just characters, provided
+    that all rows then have the same number of fields.
+    """
+    if content.raw[start : start + len(_BOM)] == _BOM:
+        start += len(_BOM)
+    if (stray := stray_mark(content.raw, start, delimiter)) is None:
+        return True
+    if uneven_row(content.raw, start, delimiter, n_fields, quoted=False) is None:
+        return False
+    raise ReadError(
+        f"{where}: row {content.line_number(stray)} has a quotation mark inside a field; "
+        "quote the whole field and double the mark, or remove it"
+    )
 
 
 def text_rows(content: Content, start: int, layout: TextLayout, where: str) -> TextRows:
     """Every line of the body that is not blank, all columns as text."""
-    body, first_line = bytes(content.raw[start:]).removeprefix(b"\xef\xbb\xbf"), content.line_number(start)
+    body, first_line = bytes(content.raw[start:]).removeprefix(_BOM), content.line_number(start)
     if not body:
         raise ReadError(f"{where}: there are no interactions in it; give a file with one interaction per row")
     split = replace(layout, delimiter=_STAND_IN) if layout.delimiter == "::" else layout
     separated = body.replace(b"::", _STAND_IN.encode()) if split is not layout else body
+    if (at := uneven_row(separated, 0, split.delimiter, len(layout.names), quoted=_has_quotes(split))) is not None:
+        _raise_uneven(separated, at, first_line, split, where)
     try:
         table = polars_csv(separated, split, {role: pl.String() for role in layout.roles}, skip_lines=0)
         table = table.with_row_index(_ROW)
         if any(_looks_blank(table[role]).any() for role in ("user", "item") if role in layout.roles):
             table = table.filter(~_blank_rows(separated, split))
     except POLARS_ERRORS as error:
-        _raise_for(body, first_line, layout, where, error)
+        _check_utf8(body, first_line, where)
+        raise ReadError(f"{where}: cannot be read as delimited text ({reason(error)}); fix the file") from None
     return TextRows(table.drop(_ROW), table[_ROW], body, first_line, layout)
 
 
-def may_have_unusual_integers(raw: bytes | mmap.mmap, start: int) -> bool:
-    """Return whether a number is written as 007, +7 or ' 7', so that parsing it as an integer would change it."""
-    view = np.frombuffer(raw, dtype=np.uint8)[start:]
-    chunk = 1 << 17  # stays in the cache during all passes over it
-    for start in range(0, len(view), chunk):
-        part = view[max(start - 1, 0) : start + chunk + 1]
-        if (part == 43).any() or (part == 32).any():  # '+' or ' '
-            return True
-        before, here, after = part[:-2], part[1:-1], part[2:]
-        zero = here == 48
-        zero &= (before - np.uint8(48)) > 9  # not preceded by a digit
-        if zero.any():  # rare: a number that starts with 0
-            at = np.flatnonzero(zero)
-            leading = (after[at] - np.uint8(48)) <= 9  # a digit after it
-            if (leading & (before[at] != 46)).any() or (before[at] == 45).any():  # but 4.05 is not 05; and -0
-                return True
-    return bool(len(view) > 1 and view[0] == 48 and 48 <= view[1] <= 57)
-
-
-def has_other_colons(raw: bytes | mmap.mmap, start: int) -> bool:
-    """Return whether a colon is not part of '::'; polars, which splits at single bytes, would also split there."""
-    view = np.frombuffer(raw, dtype=np.uint8)[start:]
-    chunk = 1 << 17
-    for at in range(0, len(view), chunk):
-        colon = view[max(at - 1, 0) : at + chunk + 1] == 58
-        if ((colon[:-2] ^ colon[2:]) < colon[1:-1]).any():
-            return True
-    return False
-
-
 def _has_quotes(layout: TextLayout) -> bool:
-    return layout.delimiter not in ("::", _STAND_IN)
+    return layout.quoted and layout.delimiter not in ("::", _STAND_IN)
 
 
 def _looks_blank(cells: pl.Series) -> pl.Series:
@@ -151,40 +153,28 @@ def _blank_rows(separated: bytes, layout: TextLayout) -> pl.Series:
     return blank
 
 
-def _raise_for(body: bytes, first_line: int, layout: TextLayout, where: str, error: BaseException) -> NoReturn:
-    """Raise an error that names the first bad line."""
+def _raise_uneven(body: bytes, at: int, first_line: int, layout: TextLayout, where: str) -> NoReturn:
+    """Name the row that starts here and has another number of fields."""
+    _check_utf8(body, first_line, where)
+    expected, fields = len(layout.names), _fields(body[at:].decode(), layout)
+    raise ReadError(
+        f"{where}: row {first_line + body.count(_NEWLINE, 0, at)} has {counted(fields, 'field')} where the first has "
+        f"{expected}; fix or remove the row (quote fields that contain the delimiter)"
+    )
+
+
+def _fields(text: str, layout: TextLayout) -> int:
+    """The number of fields of the first row."""
+    if not _has_quotes(layout):
+        return len(text.partition("\n")[0].split(layout.delimiter))
     try:
-        text = body.decode()
+        return len(next(csv.reader(io.StringIO(text, newline=""), delimiter=layout.delimiter)))
+    except csv.Error:  # a field longer than the module accepts
+        return len(split_line(text.partition("\n")[0], layout.delimiter))
+
+
+def _check_utf8(body: bytes, first_line: int, where: str) -> None:
+    try:
+        body.decode()
     except UnicodeDecodeError as bad:
         raise_not_utf8(body, bad, where, first_line=first_line)
-    expected = len(layout.names)
-    for at, n_fields in _field_counts(text, layout):
-        if n_fields != expected:
-            raise ReadError(
-                f"{where}: row {first_line + at} has {n_fields} field{'s' * (n_fields != 1)} where the first has "
-                f"{expected}; fix or remove the row (quote fields that contain the delimiter)"
-            )
-    for at, line in enumerate(text_lines(text)):
-        if line.count('"') % 2:
-            raise ReadError(
-                f"{where}: row {first_line + at} has a quotation mark inside a field; "
-                "quote the whole field and double the mark, or remove it"
-            )
-    raise ReadError(f"{where}: cannot be read as delimited text ({reason(error)}); fix the file")
-
-
-def _field_counts(text: str, layout: TextLayout) -> Iterator[tuple[int, int]]:
-    """For every row that is not blank, its first line, from 0, and its number of fields."""
-    if not _has_quotes(layout):
-        for at, line in enumerate(text_lines(text)):
-            if line.strip(BLANK):
-                yield at, len(split_line(line, layout.delimiter))
-        return
-    reader, at = csv.reader(io.StringIO(text, newline=""), delimiter=layout.delimiter), 0
-    try:
-        for fields in reader:
-            if any(field.strip(BLANK) for field in fields):
-                yield at, len(fields)
-            at = reader.line_num
-    except csv.Error:  # a field longer than the module accepts
-        return

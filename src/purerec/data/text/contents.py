@@ -83,6 +83,11 @@ def shown(path: str | os.PathLike[str]) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN // 2]}...{text[-_LONGEST_SHOWN // 2 :]}"
 
 
+def is_utf8(path: str) -> bool:
+    """Return whether polars can open a path: it needs UTF-8."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in path)
+
+
 def content_of(path: Path, encoding: str, *, beginning: bool = False) -> Content:
     """The text of a regular file, decompressed if it is a gzip file (with `beginning`, only the start of it)."""
     where = shown(path)
