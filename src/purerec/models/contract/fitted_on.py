@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
 
 from purerec.data.interactions import Csr, Interactions
+from purerec.data.items.table import ItemTable
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError, StoreError, first_problem
 from purerec.jit.compiling import COMPILING
@@ -47,6 +48,14 @@ class Known:
     """The positives that it was fitted on"""
     touched: Csr
     """Every pair of the log, positive or not: what a list leaves out"""
+
+    def titled(self, table: ItemTable) -> Known:
+        """With the titles of an item table that has the same items first, where it has any."""
+        if table.titles is None:
+            return self
+        titles, old = table.titles.head(table.n_warm), self.labels
+        labels = titles if old is None else titles.zip_with(titles.is_not_null(), old.cast(pl.String))
+        return replace(self, labels=labels)
 
 
 class Stopwatch:

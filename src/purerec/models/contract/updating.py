@@ -13,7 +13,6 @@ The update runs on a copy that replaces the model when it is complete: an interr
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -66,16 +65,15 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
             model._set_known(replace(model.known, touched=growth.touched))
         return model
     watch = Stopwatch()
-    grown = copy.copy(model)
-    if grown.continues:
-        used = grown._continue(growth.united, epochs, seed, run or Run())
-    else:
-        grown._fit(growth.united, None, seed, run or Run())
-        used = None
-    grown._remember(growth.united, seed, watch.seconds)
-    grown._set_known(replace(grown.known, touched=growth.touched))
-    grown.fitted_on = _facts(model.fitted_on, grown.fitted_on, new, growth, used)
-    model._take_over(grown)
+    with model._changing() as grown:
+        if grown.continues:
+            used = grown._continue(growth.united, epochs, seed, run or Run())
+        else:
+            grown._fit(growth.united, None, seed, run or Run())
+            used = None
+        grown._remember(growth.united, seed, watch.seconds)
+        grown._set_known(replace(grown.known, touched=growth.touched))
+        grown.fitted_on = _facts(model.fitted_on, grown.fitted_on, new, growth, used)
     return model
 
 
