@@ -64,7 +64,7 @@ class EpochModel(Recommender):
     continues: ClassVar[bool] = True
     """Whether an update continues from the last fit (see `updating`)"""
     stopped_by: Csr | None = None
-    """The validation positives that decided how long this fit took, if any; they are not saved"""
+    """The validation positives that decided how long this fit took, if any; `evaluate` refuses to test on them"""
     _params: State
 
     def _facts(self) -> dict[str, Any]:
@@ -128,13 +128,15 @@ class EpochModel(Recommender):
 
     def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
         """A few epochs at a lower rate, starting from the current parameters."""
-        own = self.config, self.stopped_by
+        config, stopped_by = self.config, self.stopped_by
         self.config = self.config.model_copy(update=self._settings_to_continue(epochs))
         fitting = self._fitting(train, seed)
         fitting.restore(_with_known(fitting.state(), self._known_state()), 0)
         self._train(fitting, train, None, seed, run)
         used = self.config.epochs
-        self.config, self.stopped_by = own
+        self.config = config
+        if stopped_by is not None:  # it decided on the parameters that this fit started from
+            self.stopped_by = Csr.of(stopped_by.users, stopped_by.indices, train.shape)
         return used
 
     def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
