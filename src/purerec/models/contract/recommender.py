@@ -287,16 +287,16 @@ class Recommender(ABC):
         return answering.top_for_users(self, user_idx, k, **options)
 
     def top_for_history(self, item_idx: I32, k: int, **options: Unpack[TopOptions]) -> TopK:
-        """(1, k) best items for a new person with this history, by internal index."""
+        """(1, k) best items for a new person with this history, by internal index; repeated items count once."""
         return answering.top_for_history(self, item_idx, k, **options)
 
     def score_history(self, item_idx: I32) -> F32:
-        """(n_items,) scores for a new person with this history, each item once, by internal index."""
-        return answering.scores_of_history(self, answering.item_indices(self, item_idx))
+        """(n_items,) scores for a new person with this history, by internal index; repeated items count once."""
+        return answering.scores_of_history(self, answering.history_indices(self, item_idx))
 
     def fold_in(self, item_idx: I32) -> F32 | None:
         """(dim,) the vector of a new person; None without one, or without a history."""
-        return self.derived.vector_of(answering.item_indices(self, item_idx))
+        return self.derived.vector_of(answering.history_indices(self, item_idx))
 
     def popularity(self) -> F32:
         """(n_items,) how many positives each item had in training."""
@@ -327,7 +327,7 @@ class Recommender(ABC):
         return explaining.explain_list(self, explaining.person_of(self, user_idx), target_idx, k)
 
     def reasons_for_history(self, item_idx: I32, target_idx: npt.ArrayLike, k: int = 2) -> list[Explanation]:
-        """The same for a new person; the history contains each item once."""
+        """The same for a new person; repeated items of the history count once."""
         return explaining.explain_list(self, explaining.somebody_new(self, item_idx), target_idx, k)
 
     # ------------------------------------------------------------------ storing
