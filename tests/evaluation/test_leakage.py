@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import pytest
 
 import purerec as pr
 from evaluation.splits import random_split
+from purerec.data.given import given_split
+from purerec.data.sharing import join, with_shared_vocabularies
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError, NotFittedError
 from purerec.evaluation.protocols import evaluate
@@ -43,6 +47,21 @@ def test_a_fit_that_the_test_part_stopped_is_refused() -> None:
     assert evaluate(model, split, on="valid").metrics["P@5"] >= 0
     unstopped = pr.make_model("bpr", epochs=2, patience=None).fit(split.train, valid=split.test)
     assert evaluate(unstopped, split).metrics["P@5"] >= 0
+
+
+def test_what_stopped_a_fit_is_not_forgotten(tmp_path: Path) -> None:
+    """Neither by a folder, nor by an update, nor with users and items that are new to the model."""
+    split = pr.split(pr.make_world(users=60, items=30, interactions=500, prior=0.3).observed, "ratio", valid=0.1)
+    model = pr.make_model("bpr", epochs=2, patience=1, validate_every=1).fit(split.train, valid=split.test)
+    loaded = pr.load_model(model.save(tmp_path / "m"))
+    later = pr.Interactions.from_columns([10_000], [10_000])
+    updated = pr.load_model(deepcopy(loaded).update(later, epochs=1).save(tmp_path / "n"))
+    wider = given_split(split.train, join(*with_shared_vocabularies([split.test, later])))
+    for found, parts in ((loaded, split), (model, wider), (loaded, wider), (updated, wider)):
+        with pytest.raises(DataError, match=f"^{split.test.n_positives:,} of the .* test positives decided when to"):
+            evaluate(found, parts)
+    honest = pr.make_model("bpr", epochs=2, patience=1, validate_every=1).fit(split.train, valid=split.valid)
+    assert evaluate(pr.load_model(honest.save(tmp_path / "h")), split).metrics["P@5"] >= 0
 
 
 def test_one_pair_seen_is_enough() -> None:

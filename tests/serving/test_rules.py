@@ -65,6 +65,8 @@ def test_cold_items_keep_to_items_and_exclude(served: Served):
     assert "i56" not in listed(exclude=["i56", "nothing"])
     assert not {"i55", "i56"} & set(listed(items=["i6", "i8"]))
     assert listed(items=["i6", "i56"]) == ["i6", "i56"]
+    assert "i56" not in listed(history=["i2", "i4", "i56"])
+    assert "i56" in listed(history=["i2", "i4", "i56"], exclude_seen=False)
 
 
 def test_the_columns_are_described(served: Served):

@@ -29,7 +29,13 @@ class Widened:
         self._known_as = np.full(len(users), -1, dtype=np.int64)
         self._known_as[user_at] = np.arange(len(user_at))
         self._popularity = model.seen.item_counts.astype(np.float32)
-        self.seen = Csr.of(user_at[model.seen.users], item_at[model.seen.indices], (len(users), len(items)))
+
+        def placed(pairs: Csr) -> Csr:
+            return Csr.of(user_at[pairs.users], item_at[pairs.indices], (len(users), len(items)))
+
+        self.seen = placed(model.seen)
+        stopped_by: Csr | None = getattr(model, "stopped_by", None)
+        self.stopped_by = None if stopped_by is None else placed(stopped_by)
 
     def score(self, user_idx: Any, /) -> F32:
         mine = self._known_as[np.asarray(user_idx)]

@@ -172,9 +172,10 @@ class PURE(WithHistory, PUGMF):
         if pretrained.config.scorer != self.config.scorer:
             raise ConfigError(f"the pre-trained model scores by {pretrained.config.scorer}, not {self.config.scorer}")
         watch = Stopwatch()
-        game = self._fitting(train, seed, dict(pretrained._params))
-        self._train(game, train, valid, seed, run or Run())
-        self._remember(train, seed, watch.seconds)
+        with self._changing() as fitted:
+            game = fitted._fitting(train, seed, dict(pretrained._params))
+            fitted._train(game, train, valid, seed, run or Run())
+            fitted._remember(train, seed, watch.seconds)
         return self
 
     @classmethod

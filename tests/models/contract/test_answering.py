@@ -55,6 +55,19 @@ def test_lists_are_a_full_sort_of_the_scores(name, fitted, exclude_seen):
 
 
 @every_model
+def test_repeated_items_of_a_history_count_once(name, fitted):
+    model = fitted(name)
+    once, again = [2, 5, 6], [6, 2, 6, 5, 2]
+    np.testing.assert_array_equal(model.score_history(again), model.score_history(once))
+    np.testing.assert_array_equal(model.top_for_history(again, 9).scores, model.top_for_history(once, 9).scores)
+    np.testing.assert_array_equal(model.fold_in(again), model.fold_in(once))
+    for found, expected in zip(*(model.reasons_for_history(own, [8, 9]) for own in (again, once)), strict=True):
+        assert (found.score, found.lift, found.rest) == (expected.score, expected.lift, expected.rest)
+        assert found.shares.equals(expected.shares)
+        assert found.text == expected.text
+
+
+@every_model
 def test_new_people_are_a_full_sort_of_their_scores(name, fitted):
     model = fitted(name)
     history = ["i01", "i05", "i06", "i05"]

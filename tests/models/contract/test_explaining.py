@@ -154,6 +154,20 @@ def test_nobody_and_nothing(name, fitted):
     assert "same for everybody" in found.text
 
 
+@every_model
+def test_somebody_in_training_without_positives(name):
+    log = pr.Interactions.from_columns(
+        np.repeat(np.arange(6), 3), (np.arange(18) * 5) % 7, rating=[5] * 15 + [1] * 3, positive_rating=4
+    )
+    model = make_model(name).fit(log, seed=0)
+    listed = model.recommend([0, 5], k=3, explain=2).filter(user=5)
+    assert listed["reason"].to_list() == ["popular"] * 3
+    found = model.explain(5, listed["item"][0])
+    assert (found.kind, found.method, found.lift, found.rest) == ("popular", "exact", 0, found.score)
+    assert found.shares.is_empty()
+    assert "same for everybody" in found.text
+
+
 def test_labels_are_there(world):
     labelled = world.with_labels({str(world.items[i]): f"Title {i}" for i in range(world.n_items)})
     model = make_model("ials").fit(labelled, seed=0)

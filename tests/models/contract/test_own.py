@@ -14,6 +14,7 @@ from conftest import checkerboard
 from own_code import own_code
 from purerec.errors import ConfigError, ScoreError, StoreError
 from purerec.models.contract.search_space import Choices, Floats, Ints
+from purerec.models.contract.updating import unite
 from purerec.models.registry import model_class, model_name
 
 __all__ = ["own_code"]
@@ -198,6 +199,37 @@ def test_a_folder_that_could_not_be_used_is_not_written(kind: type, message: str
     with pytest.raises(StoreError, match=message):
         model.save(tmp_path / "m")
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("kind", [Forgets, Changes, Stateless, Keeps])
+def test_an_update_keeps_what_cannot_be_stored(kind: type) -> None:
+    pr.register(kind)
+    board, more = checkerboard(), pr.Interactions.from_columns([3, 99], [55, 55])
+    model = pr.make_model(kind.__name__.lower()).fit(board)
+    everything = unite(model, more).united
+    model.update(more)
+    fresh = pr.make_model(kind.__name__.lower()).fit(everything)
+    assert vars(model.own).keys() == vars(fresh.own).keys()  # type: ignore[attr-defined]
+    assert model.recommend(k=3).equals(fresh.recommend(k=3))
+
+
+class Fails(Stateless):
+    def fit(self, train: Any, seed: int) -> None:
+        super().fit(train, seed)
+        if seed == 1:
+            raise RuntimeError("no luck")
+
+
+@pytest.mark.parametrize("change", ["fit", "update"])
+def test_a_change_that_fails_changes_nothing(change: str) -> None:
+    pr.register(Fails)
+    model = pr.make_model("fails").fit(checkerboard())
+    own, listed = model.own, model.recommend(k=3)  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="no luck"):
+        getattr(model, change)(pr.Interactions.from_columns([3, 99], [55, 55]), seed=1)
+    assert model.own is own  # type: ignore[attr-defined]
+    assert len(model.users) == 20
+    assert model.recommend(k=3).equals(listed)
 
 
 def test_a_folder_does_not_choose_what_is_imported(own_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,10 @@ import pytest
 import purerec as pr
 from conftest import checkerboard
 from purerec.errors import ConfigError, DataError, NotFittedError, StoreError, UnknownIdError
+from purerec.models.contract.fitted_on import FittedOn
 from purerec.models.registry import REGISTRY, load_model, make_model, model_class
 from purerec.storage.manifests import manifest_digest
+from purerec.training.run import Run
 
 QUICK: dict[str, dict[str, object]] = {"multvae": {"epochs": 25}, "cfgan": {"epochs": 25}}
 """Settings that make a model fast on the tiny data here; empty for most."""
@@ -97,6 +99,41 @@ def test_factors_are_the_scores(name, fitted):
 def test_refit_forgets(name, fitted, board):
     model = make(name).fit(board.subset(np.arange(50)), seed=0)
     np.testing.assert_array_equal(scores(model.fit(board, seed=0)), scores(fitted(name)))
+
+
+def promised(model):
+    """What a model answers with, and what it would save."""
+    return {"scores": scores(model), "users": model.users.ids.to_numpy(), **model._state()}
+
+
+@every_model
+@pytest.mark.parametrize("when", ["in an epoch", "after a validation", "at the end"])
+def test_a_fit_that_is_not_completed_changes_nothing(name, when, board, tmp_path, monkeypatch):
+    if when != "at the end" and "validate_every" not in make(name).config_class.model_fields:
+        pytest.skip("not fitted in epochs")
+    model = make(name).fit(board, seed=0)
+    before, facts, listed = promised(model), model.fitted_on, model.recommend([3], k=4)
+    other, valid, stop = checkerboard(24), None, {}
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    if when == "at the end":
+        monkeypatch.setattr(FittedOn, "of", interrupt)
+    else:
+        stop = {"run": Run(callbacks=(interrupt,))}
+        if when == "after a validation":
+            other, valid = other.subset(np.arange(20, len(other))), other.subset(np.arange(20))
+            model.config = model.config.model_copy(update={"validate_every": 1})
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(other, valid=valid, seed=1, **stop)
+    for same in (model, load_model(model.save(tmp_path / "m"))):
+        found = promised(same)
+        assert found.keys() == before.keys()
+        for part, array in found.items():
+            np.testing.assert_array_equal(array, before[part])
+        assert same.fitted_on == facts
+        assert same.recommend([3], k=4).equals(listed)
 
 
 @every_model

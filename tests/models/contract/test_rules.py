@@ -123,6 +123,18 @@ def test_cold_items_keep_to_the_other_rules(model):
     assert 60 in cold(at_most={"genre": 4})[1]
 
 
+@pytest.mark.filterwarnings("ignore:ignoring history items")
+def test_cold_items_of_the_history_are_left_out_like_others(model):
+    def cold(history, **options):
+        return {i for i in model.recommend_for(history, k=5, cold_items=3, **options)["item"] if i >= N}
+
+    assert cold([0, 1, 2]) == {60, 61, 62}
+    assert cold(item for item in [0, 60, 1, "62", 2]) == {61}
+    assert cold([0, 1, 2, 60], exclude=[61]) == {62}
+    assert cold([0, 1, 2, 60], items=[1, 60, 62]) == {62}
+    assert cold([0, 1, 2, 60], exclude_seen=False) == {60, 61, 62}
+
+
 def test_lists_of_everybody_are_those_of_each(model):
     rules = {"where": "here", "at_most": {"genre": 2}, "diversity": 0.3}
     together = model.recommend([3, 4, 5], k=4, **rules)

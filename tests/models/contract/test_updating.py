@@ -172,12 +172,13 @@ def test_a_short_update_stays_near_what_was_known(name, old, fitted):
         assert np.abs(centred(after) - centred(before)).mean() < np.abs(centred(far) - centred(before)).mean() * 2
 
 
-@pytest.mark.parametrize("settings", [{"scorer": "gmf"}, {"scorer": "bilinear"}, {"dim": 3}])
-def test_every_scorer_grows(settings, old, new):
+@pytest.mark.parametrize("settings", [{"scorer": "gmf"}, {"scorer": "bilinear"}, {"dim": 3}, {"neighbors": 4}])
+def test_every_form_grows(settings, old, new):
     model = make_model("pure", **settings).fit(old, seed=0)
     width = model._params["user"].shape[1]
     model.update(new)
     assert model._params["user"].shape == (20, width)
+    assert model._history_part().row(19).shape == (20,)
 
 
 @pytest.mark.parametrize("output", ["generator", "discriminator"])

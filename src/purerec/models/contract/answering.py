@@ -67,7 +67,7 @@ def top_for_history(
     rules: ListRules | None = None,
 ) -> TopK:
     """See `Recommender.top_for_history`."""
-    known = np.unique(item_indices(model, item_idx))
+    known = history_indices(model, item_idx)
     own = known if exclude_seen else known[:0]
     candidates = _candidates(model, items, exclude, rules)
     k, pool = _sizes(model, k, rules)
@@ -83,7 +83,7 @@ def top_for_history(
 
 
 def scores_of_history(model: Recommender, known: I32) -> F32:
-    """(n_items,) scores for a new person with this history, each item once."""
+    """(n_items,) scores for a new person with this history, which has each item once."""
     return _scores(model, known, model.derived.vector_of(known))
 
 
@@ -109,6 +109,11 @@ def checked_k(k: int) -> int:
 
 def item_indices(model: Recommender, given: npt.ArrayLike) -> I32:
     return indices_of(given, len(model.items), "item").astype(np.int32)
+
+
+def history_indices(model: Recommender, given: npt.ArrayLike) -> I32:
+    """The items of a history, each once: a person has an item or not."""
+    return np.unique(item_indices(model, given))
 
 
 def _sizes(model: Recommender, k: int, rules: ListRules | None) -> tuple[int, int]:

@@ -90,11 +90,11 @@ class Derived:
             return self._folding.vector(history)
 
     def parts_of(self, history: I32, vector: F32 | None) -> F32 | None:
-        """(len(history), dim) what own items add to a person's vector, if that is defined.
+        """(len(history), dim) what own items add to a person's vector, if that is defined; None without a history.
 
         Cached for the last person, since reasons are computed for a whole list.
         """
-        if self._folding is None or vector is None:
+        if not len(history) or self._folding is None or vector is None:
             return None
         key = history.tobytes(), vector.tobytes()
         last = self._last_parts

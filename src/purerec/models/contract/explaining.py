@@ -40,7 +40,7 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.data.vocabulary import Id, indices_of
-from purerec.models.contract.answering import checked_k, item_indices, scores_of_history
+from purerec.models.contract.answering import checked_k, history_indices, scores_of_history
 from purerec.types import F32, F64, I32, I64
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def person_of(model: Recommender, user_idx: int) -> Person:
 
 
 def somebody_new(model: Recommender, item_idx: I32) -> Person:
-    """A new person with this history, each item once."""
-    known = item_indices(model, item_idx)
+    """A new person with this history; repeated items count once."""
+    known = history_indices(model, item_idx)
     return Person(known, None, model.derived.vector_of(known))
 
 

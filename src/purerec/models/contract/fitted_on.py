@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
 
 from purerec.data.interactions import Csr, Interactions
+from purerec.data.items.table import ItemTable
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError, StoreError, first_problem
 from purerec.jit.compiling import COMPILING
@@ -47,6 +48,14 @@ class Known:
     """The positives that it was fitted on"""
     touched: Csr
     """Every pair of the log, positive or not: what a list leaves out"""
+
+    def titled(self, table: ItemTable) -> Known:
+        """With the titles of an item table that has the same items first, where it has any."""
+        if table.titles is None:
+            return self
+        titles, old = table.titles.head(table.n_warm), self.labels
+        labels = titles if old is None else titles.zip_with(titles.is_not_null(), old.cast(pl.String))
+        return replace(self, labels=labels)
 
 
 class Stopwatch:
@@ -128,6 +137,22 @@ class FittedOn(_Facts):
             return cls.model_validate(facts)
         except ValidationError as error:
             raise StoreError(f"fitted_on: {first_problem(error)}") from None
+
+    def threshold_for(self, log: Interactions, where: str) -> float | None:
+        """The rating from which rows of another log count as positive: its own, or that of the fit.
+
+        `where` names the log in the error if it has no ratings to compare: its rows would all count.
+        """
+        if log.positive_rating is not None or self.positive_rating is None:
+            return log.positive_rating
+        if log.rating is None:
+            raise DataError(
+                f"the model counts ratings from {self.positive_rating:g} on as positive, and no rating was found in "
+                f"{where}",
+                "say which column it is with rating='NAME'",
+                command="say which column it is with --rating NAME",
+            )
+        return self.positive_rating
 
     def to_dict(self) -> dict[str, Any]:
         """For a manifest."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -65,7 +64,7 @@ class EpochModel(Recommender):
     continues: ClassVar[bool] = True
     """Whether an update continues from the last fit (see `updating`)"""
     stopped_by: Csr | None = None
-    """The validation positives that decided how long this fit took, if any; they are not saved"""
+    """The validation positives that decided how long this fit took, if any; `evaluate` refuses to test on them"""
     _params: State
 
     def _facts(self) -> dict[str, Any]:
@@ -129,14 +128,16 @@ class EpochModel(Recommender):
 
     def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
         """A few epochs at a lower rate, starting from the current parameters."""
-        grown = copy.copy(self)
-        grown.config = self.config.model_copy(update=self._settings_to_continue(epochs))
-        fitting = grown._fitting(train, seed)
+        config, stopped_by = self.config, self.stopped_by
+        self.config = self.config.model_copy(update=self._settings_to_continue(epochs))
+        fitting = self._fitting(train, seed)
         fitting.restore(_with_known(fitting.state(), self._known_state()), 0)
-        grown._train(fitting, train, None, seed, run)
-        self._set_state(grown._state())
-        self.history = grown.history
-        return grown.config.epochs
+        self._train(fitting, train, None, seed, run)
+        used = self.config.epochs
+        self.config = config
+        if stopped_by is not None:  # it decided on the parameters that this fit started from
+            self.stopped_by = Csr.of(stopped_by.users, stopped_by.indices, train.shape)
+        return used
 
     def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
         super()._remember(train, seed, seconds)
@@ -145,10 +146,6 @@ class EpochModel(Recommender):
             # Continued vectors keep their width, whatever the rule would give now.
             width = self._params["user"].shape[1]
             self.fitted_on = self.fitted_on.model_copy(update={"resolved": resolved | {"dim": width}})
-
-    def _take_over(self, other: Self) -> None:
-        super()._take_over(other)
-        self.history = other.history
 
     def _known_state(self) -> State:
         """The parameters, under their names in the state of a fitting."""

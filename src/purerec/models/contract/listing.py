@@ -88,8 +88,11 @@ def blocks_for_users(
 
 def for_history(model: Recommender, history: Iterable[Id] | Id, k: int, options: ListOptions) -> pl.DataFrame:
     """See `Recommender.recommend_for`."""
-    known = history_of(model, history)
-    allowed, barred, rules = _limits(model, options)
+    asked = _listed(history)
+    known = history_of(model, asked)
+    # Of the history, the model leaves out what it knows; the rest may be among the cold items.
+    cold = [item for item in asked if model.items.find(item) is None] if options.exclude_seen else []
+    allowed, barred, rules = _limits(model, options, cold)
     _warn_of_rules(model, rules)
     found = top_for_history(
         model, known, k, exclude_seen=options.exclude_seen, items=allowed, exclude=barred, rules=rules
@@ -167,13 +170,16 @@ def _gather(values: pl.Series, idx: I32) -> pl.Series:
     return values.gather(at.set(at >= len(values), None))
 
 
-def _limits(model: Recommender, options: ListOptions) -> tuple[I32 | None, I32 | None, ListRules | None]:
-    """`items` and `exclude` as indices of the model's items, and rules whose cold items are limited to them, too."""
+def _limits(
+    model: Recommender, options: ListOptions, own_cold: Iterable[Id] = ()
+) -> tuple[I32 | None, I32 | None, ListRules | None]:
+    """`items` and `exclude` as indices of the model's items, and rules whose cold items are limited to them, too, and
+    are none of the person's own."""
     only = None if options.items is None else _listed(options.items)
     never = [] if options.exclude is None else _listed(options.exclude)
     rules = options.rules
     if rules is not None:
-        rules, only = rules.among(model, only, never)
+        rules, only = rules.among(model, only, [*never, *own_cold])
     allowed = None if only is None else model.items.indices(only)
     barred = [index for item in never if (index := model.items.find(item)) is not None]
     return allowed, np.array(barred, dtype=np.int32) if barred else None, rules

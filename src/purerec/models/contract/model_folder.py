@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class _Curved(Protocol):
-    """A model with a history of its fit, of which a folder keeps a part."""
+class _Iterative(Protocol):
+    """A model fitted in epochs, whose folder also keeps a part of its history, and what decided when to stop."""
 
     stored_curve: list[dict[str, float]] | None
+    stopped_by: Csr | None
 
 
 AnyModel = TypeVar("AnyModel", bound="Recommender")
@@ -43,9 +44,11 @@ def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | Non
         raise ConfigError(f"{min(taken)!r} has a meaning of its own in a manifest; give that fact another name")
     tensors = {f"model.{name}": array for name, array in model._state().items()}
     tensors |= storage.pack_vocabulary(model.users) | storage.pack_vocabulary(model.items)
-    tensors |= {"seen.indptr": model.seen.indptr, "seen.indices": model.seen.indices}
+    tensors |= _packed("seen", model.seen)
     if (touched := model.known.touched) is not model.seen:
-        tensors |= {"touched.indptr": touched.indptr, "touched.indices": touched.indices}
+        tensors |= _packed("touched", touched)
+    if isinstance(model, _Iterative) and model.stopped_by is not None:
+        tensors |= _packed("stopped_by", model.stopped_by)
     if model.labels is not None:
         tensors |= storage.pack_strings("item.labels", model.labels)
     if model.item_table is not None:
@@ -66,16 +69,21 @@ def restore(kind: type[AnyModel], stored: storage.Stored, where: str) -> AnyMode
         model = kind(make_config(kind, _with_known_metric(kind._upgraded(stored.manifest["config"]))))
         model.fitted_on = FittedOn.read(stored.manifest["fitted_on"])
         _take(model, stored.tensors)
-        _keep_curve(model, stored.manifest.get("history"))
+        _keep_fit(model, stored)
     except (KeyError, TypeError, ValueError, AttributeError, StoreError) as error:
         raise StoreError(f"{where}: the folder does not fit this version of {kind.name} ({error})") from None
     return model
 
 
-def _keep_curve(model: object, curve: Any) -> None:
-    """Keep the curve for when the model is saved again."""
-    if isinstance(model, _Curved) and isinstance(curve, list):
+def _keep_fit(model: Recommender, stored: storage.Stored) -> None:
+    """Keep how a fit in epochs went, for when the model is saved again or evaluated."""
+    if not isinstance(model, _Iterative):
+        return
+    curve, shape = stored.manifest.get("history"), model.seen.shape
+    if isinstance(curve, list):
         model.stored_curve = curve
+    if "stopped_by.indptr" in stored.tensors:
+        model.stopped_by = _pairs("stopped_by", stored.tensors, shape)
 
 
 def _with_known_metric(settings: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -102,6 +110,10 @@ def _take(model: Recommender, tensors: Mapping[str, Array]) -> None:
     model._check_state(state, settings | {"users": shape[0], "items": shape[1]})
     model._set_state(state)
     model.item_table = storage.unpack_item_table(tensors, items)
+
+
+def _packed(name: str, pairs: Csr) -> dict[str, Array]:
+    return {f"{name}.indptr": pairs.indptr, f"{name}.indices": pairs.indices}
 
 
 def _pairs(name: str, tensors: Mapping[str, Array], shape: tuple[int, int]) -> Csr:

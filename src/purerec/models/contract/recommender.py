@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack
 
@@ -154,8 +155,9 @@ class Recommender(ABC):
         """Fit on the positives of `train`; `valid`, if given, decides only when to stop."""
         check_data(train, valid)
         watch = Stopwatch()
-        self._fit(train, valid, seed, run or Run())
-        self._remember(train, seed, watch.seconds)
+        with self._changing() as fitted:
+            fitted._fit(train, valid, seed, run or Run())
+            fitted._remember(train, seed, watch.seconds)
         return self
 
     def update(self, new: Interactions, *, seed: int = 0, run: Run | None = None, epochs: int | None = None) -> Self:
@@ -165,6 +167,13 @@ class Recommender(ABC):
         the others are fitted from scratch on all positives. See `purerec.models.contract.updating`.
         """
         return update(self, new, seed=seed, run=run, epochs=epochs)
+
+    @contextmanager
+    def _changing(self) -> Iterator[Self]:
+        """A copy to fit, which replaces the model when it is complete: a failure or interruption changes nothing."""
+        fresh = copy(self)
+        yield fresh
+        vars(self).update(vars(fresh) | {"derived": Derived(self)})
 
     def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
         self._set_known(Known(train.users, train.items, train.item_labels, train.positives, train.pairs))
@@ -178,19 +187,9 @@ class Recommender(ABC):
     def set_items(self, table: ItemTable) -> Self:
         """Attach an item table, for rules; titles in the table replace those of the items."""
         table.check_knows(self.items)
-        aligned = table.aligned(self.items)
-        if aligned.titles is not None:
-            titles, old = aligned.titles.head(aligned.n_warm), self.labels
-            labels = titles if old is None else titles.zip_with(titles.is_not_null(), old.cast(pl.String))
-            self._known = replace(self.known, labels=labels)
-        self.item_table = aligned
+        self.item_table = table.aligned(self.items)
+        self._known = self.known.titled(self.item_table)
         return self
-
-    def _take_over(self, other: Self) -> None:
-        """Adopt the state of an updated copy."""
-        self._set_known(other.known)
-        self._set_state(other._state())
-        self.fitted_on = other.fitted_on
 
     @property
     def is_fitted(self) -> bool:
@@ -288,16 +287,16 @@ class Recommender(ABC):
         return answering.top_for_users(self, user_idx, k, **options)
 
     def top_for_history(self, item_idx: I32, k: int, **options: Unpack[TopOptions]) -> TopK:
-        """(1, k) best items for a new person with this history, by internal index."""
+        """(1, k) best items for a new person with this history, by internal index; repeated items count once."""
         return answering.top_for_history(self, item_idx, k, **options)
 
     def score_history(self, item_idx: I32) -> F32:
-        """(n_items,) scores for a new person with this history, each item once, by internal index."""
-        return answering.scores_of_history(self, answering.item_indices(self, item_idx))
+        """(n_items,) scores for a new person with this history, by internal index; repeated items count once."""
+        return answering.scores_of_history(self, answering.history_indices(self, item_idx))
 
     def fold_in(self, item_idx: I32) -> F32 | None:
         """(dim,) the vector of a new person; None without one, or without a history."""
-        return self.derived.vector_of(answering.item_indices(self, item_idx))
+        return self.derived.vector_of(answering.history_indices(self, item_idx))
 
     def popularity(self) -> F32:
         """(n_items,) how many positives each item had in training."""
@@ -328,7 +327,7 @@ class Recommender(ABC):
         return explaining.explain_list(self, explaining.person_of(self, user_idx), target_idx, k)
 
     def reasons_for_history(self, item_idx: I32, target_idx: npt.ArrayLike, k: int = 2) -> list[Explanation]:
-        """The same for a new person; the history contains each item once."""
+        """The same for a new person; repeated items of the history count once."""
         return explaining.explain_list(self, explaining.somebody_new(self, item_idx), target_idx, k)
 
     # ------------------------------------------------------------------ storing

@@ -13,7 +13,6 @@ The update runs on a copy that replaces the model when it is complete: an interr
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -66,22 +65,22 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
             model._set_known(replace(model.known, touched=growth.touched))
         return model
     watch = Stopwatch()
-    grown = copy.copy(model)
-    if grown.continues:
-        used = grown._continue(growth.united, epochs, seed, run or Run())
-    else:
-        grown._fit(growth.united, None, seed, run or Run())
-        used = None
-    grown._remember(growth.united, seed, watch.seconds)
-    grown._set_known(replace(grown.known, touched=growth.touched))
-    grown.fitted_on = _facts(model.fitted_on, grown.fitted_on, new, growth, used)
-    model._take_over(grown)
+    with model._changing() as grown:
+        if grown.continues:
+            used = grown._continue(growth.united, epochs, seed, run or Run())
+        else:
+            grown._fit(growth.united, None, seed, run or Run())
+            used = None
+        grown._remember(growth.united, seed, watch.seconds)
+        grown._set_known(replace(grown.known, touched=growth.touched))
+        grown.fitted_on = _facts(model.fitted_on, grown.fitted_on, new, growth, used)
     return model
 
 
 def unite(model: Recommender, new: Interactions) -> Growth:
     """The positives that a model has seen and those of a log, with vocabularies that cover both."""
-    log = _as_the_model_sees_it(model, new.compact())
+    log = new.compact()
+    log = replace(log, positive_rating=model.fitted_on.threshold_for(log, f"'{log.name}'"))
     users, user_idx = append(model.users, log.users)
     items, item_idx = append(model.items, log.items)
     shape, seen, touched = (len(users), len(items)), model.seen, model.known.touched
@@ -139,14 +138,6 @@ def _check(model: Recommender, epochs: int | None) -> None:
         raise ConfigError(f"{model.name} is fitted from scratch by an update, by its own settings; leave epochs out")
     if epochs < 1:
         raise ConfigError(f"epochs must be at least 1, not {epochs!r}")
-
-
-def _as_the_model_sees_it(model: Recommender, log: Interactions) -> Interactions:
-    """Ratings without a threshold of their own get that of the first fit."""
-    threshold = model.fitted_on.positive_rating
-    if log.rating is not None and log.positive_rating is None and threshold is not None:
-        return replace(log, positive_rating=threshold)
-    return log
 
 
 def _labels(old: pl.Series | None, n_old: int, new: pl.Series | None, new_at: I64, n: int) -> pl.Series | None:

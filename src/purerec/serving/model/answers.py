@@ -73,7 +73,8 @@ def recommend_history(
     """A list for a person of whom only a history is known."""
     known, unknown = known_items(loaded, history)
     try:
-        top = loaded.model.top_for_history(known, k, **_options(loaded, exclude_seen, items, exclude, rules))
+        options = _options(loaded, exclude_seen, items, exclude, rules, unknown)
+        top = loaded.model.top_for_history(known, k, **options)
     except ConfigError as error:
         raise _cannot(error) from None
     listed = _list(loaded, top, 0)
@@ -90,9 +91,11 @@ def _options(
     items: Sequence[Id] | None,
     exclude: Sequence[Id] | None,
     rules: ListRules | None,
+    own_unknown: Sequence[Id] = (),
 ) -> TopOptions:
-    if rules is not None:
-        rules, items = rules.among(loaded.model, items, exclude or ())
+    if rules is not None:  # what the model does not know of a history may be among the cold items
+        own_cold = own_unknown if exclude_seen else ()
+        rules, items = rules.among(loaded.model, items, [*(exclude or ()), *own_cold])
     return {
         "exclude_seen": exclude_seen,
         "items": None if items is None else _candidates(loaded, items),
