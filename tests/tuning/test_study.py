@@ -90,6 +90,40 @@ def test_a_changed_space_is_refused(tmp_path, monkeypatch):
         tune(task(), "ease", budget=Budget(trials=1), study=path)
 
 
+def test_a_study_of_other_code_is_refused(tmp_path, monkeypatch):
+    """Of a model or a metric of one's own that was edited since."""
+    module = type(sys)("notebook_of_studies")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def made(sign, weight):
+        text = f"""
+import numpy as np
+import purerec as pr
+@pr.register
+class Mine:
+    name = "mine_of_studies"
+    def fit(self, train): self.pop_ = {sign}train.positives.item_counts
+    def score(self, user_idx): return np.tile(self.pop_, (len(user_idx), 1))
+@pr.register_metric
+def hits_of_studies(ranks): return {weight} * len(ranks)
+"""
+        exec(text, vars(module))
+
+    def search():
+        return tune(task(metric="hits_of_studies"), "mine_of_studies", budget=Budget(trials=1), study=tmp_path / "s")
+
+    made("+", 1)
+    first = search()
+    made("+", 1)
+    assert search().best == first.best
+    made("-", 1)
+    with pytest.raises(ConfigError, match=r"of another search \(code was"):
+        search()
+    made("+", 2)
+    with pytest.raises(ConfigError, match=r"of another search \(metric's code was"):
+        search()
+
+
 def test_half_a_line_of_a_killed_process_is_taken_off_and_other_files_are_left_alone(tmp_path):
     path = tmp_path / "s"
     tune(task(), "itemknn", budget=Budget(trials=2), study=path)
