@@ -204,6 +204,11 @@ class Tags(Column):
         return self.starts, self.codes
 
 
+def split_tags(text: str) -> list[str]:
+    """The tags in a text such as 'Comedy | Drama'."""
+    return [tag for part in text.split("|") if (tag := part.strip())]
+
+
 def matching(words: Sequence[str], values: Sequence[str]) -> I32:
     """Codes of the words that equal one of the values, ignoring case."""
     wanted = {value.casefold() for value in values}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from purerec.data.items.columns import Column, Flags, Numbers, Words
+from purerec.data.items.columns import Column, Flags, Numbers, Words, split_tags
 from purerec.errors import ConfigError, did_you_mean
 from purerec.types import Mask
 
@@ -61,8 +61,7 @@ class Condition:
                 found = _is_there(column)
                 return ~found if self.sign else found
             if self.sign in ("=", "!="):
-                values = [part.strip() for part in self.value.split("|") if part.strip()]
-                found = column.is_any(values)
+                found = column.is_any(split_tags(self.value))
                 return ~found if self.sign == "!=" else found
             if isinstance(column, Words) and _is_number(self.value):
                 such = f" (such as {_short(column.words[0])})" if column.words else ""
