@@ -61,6 +61,21 @@ def test_caps(model):
     assert model.recommend(5, k=5, at_most={"year": 1})["item"].to_list() == model.recommend(5, k=5)["item"].to_list()
 
 
+def test_a_discount_weighs_scores_and_popularity_alike():
+    """Also if everybody likes nearly everything: both are scaled to 0 to 1 among the items of the list."""
+    rng = np.random.default_rng(0)
+    user, item = np.nonzero(rng.random((400, 30)) < 0.5 + 0.004 * np.arange(30))
+    model = pr.make_model("ials").fit(pr.Interactions.from_columns(user, item))
+
+    def scaled(values):
+        return (values - values.min()) / (values.max() - values.min())
+
+    score, liked = (scaled(values.astype(float)) for values in (model.score([5])[0], np.log1p(model.popularity())))
+    for p in (0.3, 0.6, 0.9):
+        found = model.recommend(5, k=6, popularity_discount=p, exclude_seen=False)
+        assert found["item"].to_list() == np.argsort(p * liked - (1 - p) * score)[:6].tolist()
+
+
 def test_diversity_and_discount_trade_off(model):
     def alike(found):
         looks = model.derived.profiles[model.items.indices(found["item"])]
