@@ -15,6 +15,7 @@ TABLE = pr.read_items(
             "year": [1990.0, 2000.0, None, 1980.0],
             "in stock": [True, False, None, True],
             "day": ["2024-05-01", "2024-06-01", "2023-01-01", None],
+            "brand": ["apple", "Zebra", "Banana", "Apple"],
         }
     )
 )
@@ -41,6 +42,10 @@ TABLE = pr.read_items(
         ("day<2024-05-01", [3]),
         ("day<=2024-05-01", [1, 3]),
         ("day>2030-01-01", []),
+        ("brand>=b", [2, 3]),
+        ("brand<B", [1, 4]),
+        ("brand<=APPLE", [1, 4]),
+        ("brand>apple", [2, 3]),
         ("genre=__import__('os').system('true')", []),
     ],
 )
