@@ -125,6 +125,33 @@ def test_a_search_of_which_nothing_came_is_not_a_success(clicks, tmp_path, monke
     assert done.out == ""
 
 
+def tuned(clicks, *arguments, check=0):
+    return purerec("tune", clicks, "--folds", 1, "--fresh-folds", 1, *arguments, check=check)
+
+
+def test_a_search_leaves_the_trials_and_settings_of_other_models_alone(clicks, tmp_path, monkeypatch):
+    monkeypatch.setenv("PUREREC_CACHE", str(tmp_path / "cache"))
+    out = tmp_path / "tuned.toml"
+    tuned(clicks, "--model", "ease", "--trials", 2, "--out", out)
+    tuned(clicks, "--model", "itemknn", "--trials", 1, "--out", out)
+    assert tomllib.loads(out.read_text())["models"].keys() == {"ease", "itemknn"}
+    resumed = tuned(clicks, "--model", "ease", "--trials", 2, "--resume", "--json", "-")
+    assert "trial 0" not in resumed.stderr  # none was run again
+    before = out.read_bytes()
+    refused = tuned(clicks, "--model", "itemknn", "--trials", 1, "--metric", "MRR", "--out", out, check=2)
+    assert "has settings of ease from another search (metric was" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert out.read_bytes() == before
+
+
+def test_the_usual_number_of_candidates_is_told(clicks, tmp_path):
+    out = tmp_path / "tuned.toml"
+    how = ("--model", "itempop", "--protocol", "sampled", "--study", tmp_path / "s", "--out", out)
+    done = tuned(clicks, *how)
+    assert tomllib.loads(out.read_text())["protocol"] == "sampled, 500 candidates"
+    assert "--protocol sampled --pool 500" in done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_keeps_the_trials_and_says_how_to_go_on(clicks, tmp_path):
     study = tmp_path / "study"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,36 @@ def test_positives_on_the_items_of_each_group() -> None:
         g: int(np.array(on[g])[ids].sum()) for g in "abc"
     }
     assert found["Recall@20"].to_list() == [1.0, 1.0, 1.0]  # all candidates are listed
+
+
+def test_positives_of_the_validation_part() -> None:
+    model = pr.ItemPop().fit(PARTS.train)
+    items = pl.DataFrame({"id": range(20), "genre": ["a", "b"] * 10})
+    found = pr.evaluate_by(model, PARTS, "genre", items=items, metrics="Recall@5", on="valid")
+    assert PARTS.valid is not None
+    ids = PARTS.valid.items.ids.to_numpy()[PARTS.valid.item_idx]
+    assert dict(zip(found["group"], found["positives"], strict=True)) == {
+        "a": (ids % 2 == 0).sum(),
+        "b": (ids % 2 == 1).sum(),
+    }
+    for group, rest in (("a", 0), ("b", 1)):
+        part = replace(PARTS, valid=PARTS.valid.subset(ids % 2 == rest))
+        alone = pr.evaluate(model, part, metrics="Recall@5", on="valid")
+        row = found.filter(group=group)
+        assert (row["users"].item(), row["Recall@5"].item()) == (alone.n_users_evaluated, alone.metrics["Recall@5"])
+    with pytest.raises(ConfigError, match="has no validation part"):
+        pr.evaluate_by(model, replace(PARTS, valid=None), "genre", items=items, on="valid")
+
+
+def test_tags_are_split_as_in_an_item_table() -> None:
+    clean = ["Comedy|Drama", "Comedy|Drama", "Drama", None] * 5
+    loose = ["Comedy|Drama", " Comedy | Drama", "Drama|", "|"] * 5
+    expected, found = (
+        pr.evaluate_by(MODEL, PARTS, "genre", items=pl.DataFrame({"id": range(20), "genre": genre}), metrics="P@5")
+        for genre in (clean, loose)
+    )
+    assert found.equals(expected)
+    assert set(found["group"]) == {"Comedy", "Drama", "(none)"}
 
 
 def test_numbers_are_cut_into_four_ranges(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import purerec as pr
 from conftest import checkerboard
 from own_code import own_code
 from purerec.errors import ConfigError
+from purerec.evaluation import metrics, own
 from purerec.evaluation.metrics import parse, parse_of_ranks
 
 __all__ = ["own_code"]
@@ -87,6 +88,23 @@ def test_wrong_ones_are_refused_with_a_sentence() -> None:
         parse("endless@3")
     with pytest.raises(ConfigError, match=r"choose from MAP.*AUC, endless, hits@k; k is an integer"):
         parse("hit")
+
+
+def test_the_names_of_built_in_metrics_are_refused(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would be ignored, or their values shown under a name that means something else."""
+    built_in = (*metrics._OF_RANKS, *metrics._OF_RANKS_AT_K, *metrics._OF_LISTS, *metrics._OF_CANDIDATES)
+    assert sorted(own.TAKEN) == sorted(built_in)
+
+    def MRR(ranks: Any) -> float:
+        return 0.25
+
+    with pytest.raises(ConfigError, match="MRR is a metric of purerec; rename your function, for example to my_mrr"):
+        pr.register_metric(MRR)
+    (tmp_path / "metrics_of_mine.py").write_text("def NDCG(ranks, k):\n    return 0.5\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match="NDCG is a metric of purerec; rename"):
+        parse("metrics_of_mine:NDCG@10")
+    assert parse("NDCG@10").own is None
 
 
 def test_a_model_stays_usable_where_its_metric_is_not_known(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

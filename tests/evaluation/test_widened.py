@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,18 @@ def test_new_items_are_last_and_new_people_get_popular_ones(name: str) -> None:
     np.testing.assert_array_equal(np.delete(scores[0], new_item), model.score(model.users.index(11))[0])
     np.testing.assert_array_equal(np.delete(scores[1], new_item), model.popularity())
     assert len(wide.seen) == len(model.seen)
+
+
+def test_scores_keep_their_precision() -> None:
+    class Latest(pr.ItemPop):
+        def score(self, user_idx: Any) -> Any:
+            return np.tile(1_700_000_000 + np.arange(len(self.items)), (len(user_idx), 1))
+
+    train, split = later()
+    wide = widened(Latest().fit(train), split, split.test)
+    scores = wide.score([split.train.users.index(11)])[0]
+    assert len(np.unique(scores)) == len(split.train.items)
+    assert scores.argmin() == split.train.items.index(7)
 
 
 def test_what_is_of_other_data_or_has_seen_the_answers_is_refused() -> None:

@@ -54,6 +54,24 @@ def test_settings_files(tmp_path):
         settings_file.chosen_file("ml-100k", path, tuned=True)
 
 
+def test_settings_of_other_models_are_kept_or_the_file_is(tmp_path):
+    path = tmp_path / "tuned.toml"
+    facts = {"data": "tastes", "searched": {"seed": 0, "parameters": {"test": 0.2}}, "metric": "P@5", "folds": 2}
+    first, second = (facts | {"command": f"purerec tune --model {name}"} for name in ("svd", "ease"))
+    assert settings_file.kept_settings(path, first, ["svd"]) == {}
+    settings_file.write_settings(path, first, {"svd": {"settings": {"dim": 3, "power": None}}})
+    kept = settings_file.kept_settings(path, second, ["ease"])
+    settings_file.write_settings(path, second, kept | {"ease": {"settings": {}}})
+    again = settings_file.kept_settings(path, second, ["bpr"])
+    assert again["svd"] == {"command": first["command"], "settings": {"dim": 3, "power": "none"}}
+    assert again["ease"] == {"command": second["command"], "settings": {}}
+    with pytest.raises(
+        ConfigError, match=r'of svd from another search \(metric was "P@5", now "MRR"\) and was not ch'
+    ):
+        settings_file.kept_settings(path, facts | {"metric": "MRR"}, ["ease"])
+    assert settings_file.kept_settings(path, facts | {"metric": "MRR"}, ["ease", "svd"]) == {}  # all are found anew
+
+
 def searched_file(path, parts, **changes):
     facts = {"data": "tastes", "split": parts.label, "searched": settings_file.searched(parts) | changes}
     return settings_file.write_settings(path, facts, {"svd": {"settings": {"dim": 3}}})

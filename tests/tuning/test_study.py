@@ -12,6 +12,7 @@ from purerec.errors import ConfigError, MissingExtraError, StoreError
 from purerec.models.registry import model_class
 from purerec.tuning.objective import Task
 from purerec.tuning.search import Budget, tune
+from purerec.tuning.study import forget, models_in
 from tuning.tastes import columns, settings_tried, task
 
 need("optuna")
@@ -88,6 +89,60 @@ def test_a_changed_space_is_refused(tmp_path, monkeypatch):
     )
     with pytest.raises(ConfigError, match="space was"):
         tune(task(), "ease", budget=Budget(trials=1), study=path)
+
+
+def test_a_study_of_other_code_is_refused(tmp_path, monkeypatch):
+    """Of a model or a metric of one's own that was edited since."""
+    module = type(sys)("notebook_of_studies")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def made(sign, weight):
+        text = f"""
+import numpy as np
+import purerec as pr
+@pr.register
+class Mine:
+    name = "mine_of_studies"
+    def fit(self, train): self.pop_ = {sign}train.positives.item_counts
+    def score(self, user_idx): return np.tile(self.pop_, (len(user_idx), 1))
+@pr.register_metric
+def hits_of_studies(ranks): return {weight} * len(ranks)
+"""
+        exec(text, vars(module))
+
+    def search():
+        return tune(task(metric="hits_of_studies"), "mine_of_studies", budget=Budget(trials=1), study=tmp_path / "s")
+
+    made("+", 1)
+    first = search()
+    made("+", 1)
+    assert search().best == first.best
+    made("-", 1)
+    with pytest.raises(ConfigError, match=r"of another search \(code was"):
+        search()
+    made("+", 2)
+    with pytest.raises(ConfigError, match=r"of another search \(metric's code was"):
+        search()
+
+
+def test_only_the_studies_of_some_models_are_removed(tmp_path):
+    path = tmp_path / "s"
+    for name in ("itemknn", "ease"):
+        tune(task(), name, budget=Budget(trials=2), study=path)
+    assert models_in(path) == {"itemknn", "ease"}
+    forget(path, ["ease", "svd"])
+    assert models_in(path) == {"itemknn"}
+    tune(task(), "ease", budget=Budget(trials=1), study=path)
+    assert [len(settings_tried(path, name)) for name in ("itemknn", "ease")] == [2, 1]
+    begun = path.read_bytes() + b'{"op_code": 4, "work'
+    path.write_bytes(begun)
+    assert models_in(path) == {"itemknn", "ease"}
+    assert path.read_bytes() == begun  # another process may be writing the rest of it
+    forget(path, ["ease", "itemknn"])
+    assert path.read_bytes() == b""
+    path.write_text("user,item\n1,2\n3,4\n")
+    forget(path, ["ease"])  # damaged: the cache only holds what can be made again
+    assert path.read_bytes() == b""
 
 
 def test_half_a_line_of_a_killed_process_is_taken_off_and_other_files_are_left_alone(tmp_path):

@@ -83,7 +83,14 @@ def tune(
     from purerec.tuning.objective import Task
     from purerec.tuning.search import Budget
     from purerec.tuning.search import tune as search
-    from purerec.tuning.settings_file import check_searched, check_target, read_settings, searched, write_settings
+    from purerec.tuning.settings_file import (
+        check_searched,
+        check_target,
+        kept_settings,
+        read_settings,
+        searched,
+        write_settings,
+    )
     from purerec.tuning.study import need_optuna
 
     need_optuna()
@@ -103,14 +110,12 @@ def tune(
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
     task = Task(parts.full_train, parts.made, metric, kind, n_candidates, folds, fresh_folds, seed)
-    claims = ExitStack()  # for all models: no other process may claim the file between two of them
-    path = _study_file(study, claims, resume=resume, fingerprint=task.train.fingerprint)
     facts = {
         "data": log.name,
         "split": parts.label,
         "searched": searched(parts),
         "metric": metric,
-        "protocol": kind if kind == "exact" else f"{kind}, {pool} candidates",
+        "protocol": kind if kind == "exact" else f"{kind}, {n_candidates} candidates",
         "folds": folds,
         "fresh_folds": fresh_folds,
         "trials_each": trials,
@@ -120,6 +125,10 @@ def tune(
         "purerec": __version__,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
+    if out is not None:
+        kept_settings(out, facts, fixed)  # refuses a file of another search before this one starts
+    claims = ExitStack()  # for all models: no other process may claim the file between two of them
+    path = _study_file(study, claims, list(fixed), resume=resume, fingerprint=task.train.fingerprint)
     found: dict[str, Tuned] = {}
     for name, settings_fixed in fixed.items():
         try:
@@ -136,7 +145,8 @@ def tune(
             console.warn(f"{name} is left out: {error.at_command_line}")
             continue
         if out is not None:
-            write_settings(out, facts, {n: result.entry() for n, result in found.items()})
+            kept = kept_settings(out, facts, fixed)  # again: another search may have written to it since
+            write_settings(out, facts, kept | {n: result.entry() for n, result in found.items()})
     claims.close()
     if not found:
         raise PurerecError("none of the models could be searched; see the warnings above")
@@ -157,15 +167,15 @@ def tune(
         how = [] if split == "auto" else ["--split", split]
         same = [*([] if data is None else [data, *how]), *as_given(given), *as_given(reading)]
         if kind != "exact":
-            same += ["--protocol", kind, "--pool", str(pool)]
+            same += ["--protocol", kind, "--pool", str(n_candidates)]
         what = ("compare",) if len(found) > 1 else ("evaluate", "--model", as_typed(next(iter(found))))
         console.note(f"next: {command(what[0], *same, *what[1:], '--settings', out)}")
 
 
-def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerprint: str) -> Path:
+def _study_file(given: Path | None, claims: ExitStack, models: list[str], *, resume: bool, fingerprint: str) -> Path:
     """The given file, or one in the cache that no other search is using."""
     from purerec.data.catalog import cache_folder
-    from purerec.tuning.study import claimed, in_use
+    from purerec.tuning.study import claimed, forget, in_use, models_in
 
     if given is not None:
         if given.exists() and given.stat().st_size and not resume:
@@ -174,11 +184,20 @@ def _study_file(given: Path | None, claims: ExitStack, *, resume: bool, fingerpr
             raise in_use(given)
         return given
     stem, place = fingerprint[:16], cache_folder() / "studies"
-    latest = sorted(place.glob(f"{stem}*.jsonl"), key=lambda path: -path.stat().st_mtime) if resume else []
+
+    def by_use(path: Path) -> tuple[bool, float]:
+        """Files with a study of these models first, the latest first of all."""
+        try:
+            theirs = models_in(path)
+        except ConfigError:  # damaged
+            theirs = set()
+        return theirs.isdisjoint(models), -path.stat().st_mtime
+
+    latest = sorted(place.glob(f"{stem}*.jsonl"), key=by_use) if resume else []
     numbered = (place / f"{stem}{'' if number == 1 else f'-{number}'}.jsonl" for number in count(1))
     path = next(path for path in chain(latest, numbered) if claims.enter_context(claimed(path)))
     if not resume:
-        path.write_bytes(b"")
+        forget(path, models)
     return path
 
 

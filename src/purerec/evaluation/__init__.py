@@ -10,6 +10,8 @@
     parts           merging the evaluations of parts
     leakage         refusing a model that has seen the answers
     widened         a model with users and items that are new to it
+    code_digest     which code a result depends on
+    code_files      the files that code depends on
     significance    whether a difference is real
 
 May import errors to ranking, in the order of CONTRIBUTING.md.

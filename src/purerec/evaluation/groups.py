@@ -15,13 +15,14 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from purerec.data.items.columns import split_tags
 from purerec.data.splits import Split
 from purerec.data.text.contents import check_file, content_of, shown
 from purerec.data.text.sniffing import KNOWN_NAMES
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError, ReadError, did_you_mean
 from purerec.evaluation.parts import Evaluator
-from purerec.evaluation.protocols import Evaluation, evaluate
+from purerec.evaluation.protocols import Evaluation, HeldOut, evaluate, held_out
 from purerec.types import Mask
 
 MOST_GROUPS = 30
@@ -66,8 +67,8 @@ class Groups:
         if not self.of_items:
             assert found is not None
             return found.by([groups[0] for groups in self.names])
-        held_out = split.test.positives.item_counts
-        names = sorted({name for item, groups in enumerate(self.names) if held_out[item] for name in groups})
+        counts = held_out(split, how.get("on", "test")).positives.item_counts
+        names = sorted({name for item, groups in enumerate(self.names) if counts[item] for name in groups})
         chosen = {name: np.array([name in groups for groups in self.names]) for name in names}
         parts = [_on_items(model, split, name, chosen[name], evaluator, how) for name in names]
         return pl.concat(parts).sort("positives", "group", descending=[True, False])
@@ -106,9 +107,12 @@ def warmth(split: Split) -> list[str]:
 def _on_items(
     model: Any, split: Split, name: str, chosen: Mask, evaluator: Evaluator, how: dict[str, Any]
 ) -> pl.DataFrame:
-    part = replace(split, test=split.test.subset(chosen[split.test.item_idx]))
-    found = evaluator(model, part, **how)
-    counts = {"group": name, "users": found.n_users_evaluated, "positives": part.test.n_positives}
+    on: HeldOut = how.get("on", "test")
+    whole = held_out(split, on)
+    part = whole.subset(chosen[whole.item_idx])
+    split = replace(split, test=part) if on == "test" else replace(split, valid=part)
+    found = evaluator(model, split, **how)
+    counts = {"group": name, "users": found.n_users_evaluated, "positives": part.n_positives}
     return pl.DataFrame({**counts, **found.metrics})
 
 
@@ -134,10 +138,8 @@ def _names(source: Any, column: str, ids: Vocabulary, encoding: str) -> list[lis
     if (twice := text["id"].is_duplicated()).any():
         again = text.filter(twice)["id"][0]
         raise DataError(f"{where} has {ids.what} {again!r} in several groups of {column!r}; keep one row for each")
-    several = ids.what == "item"
-    return [
-        [NONE] if label is None else label.split("|") if several else [label] for label in found["label"].to_list()
-    ]
+    split_up = split_tags if ids.what == "item" else lambda label: [label]
+    return [[NONE] if label is None else split_up(label) or [NONE] for label in found["label"].to_list()]
 
 
 def _table(source: Any, where: str, encoding: str) -> pl.DataFrame:
@@ -166,13 +168,14 @@ def _id_column(names: list[str], what: Literal["user", "item"]) -> str:
 
 def _labels(values: pl.Series, where: str, what: str) -> pl.Series:
     text = values.cast(pl.String).str.strip_chars().replace("", None).alias("label")
-    single = text.drop_nulls().str.split("|").explode() if what == "item" else text.drop_nulls()
-    if single.n_unique() <= MOST_GROUPS:
+    there = text.drop_nulls().to_list()
+    single = {tag for label in there for tag in split_tags(label)} if what == "item" else set(there)
+    if len(single) <= MOST_GROUPS:
         return text
     numbers = text.cast(pl.Float64, strict=False)
     if numbers.null_count() > text.null_count():
         raise ConfigError(
-            f"the column {values.name!r} of {where} has {single.n_unique():,} different values; choose one with at "
+            f"the column {values.name!r} of {where} has {len(single):,} different values; choose one with at "
             f"most {MOST_GROUPS}, or one of numbers"
         )
     return _ranges(numbers).alias("label")

@@ -25,6 +25,12 @@ from purerec.types import F64
 GROUP = "purerec.metrics"
 """Group of entry points in installed packages"""
 
+TAKEN = (
+    *("P", "NDCG", "Recall", "HitRate", "MAP", "MRR", "AUC"),
+    *("Coverage", "Novelty", "Gini", "Popularity", "ILD", "Serendipity"),
+)
+"""The names of purerec's own metrics, in `metrics`: nobody could tell which of two is in a table"""
+
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
@@ -79,6 +85,8 @@ def add(function: Any) -> OwnMetric:
             f"the metric {name} has the parameters ({', '.join(parameters)}); give it (ranks) or (items), and k if "
             "it is measured at some k"
         )
+    if name in TAKEN:
+        raise ConfigError(f"{name} is a metric of purerec; rename your function, for example to my_{name.lower()}")
     known = _OWN.get(name)
     if known is not None and import_path(known.function) != import_path(function):
         raise ConfigError(f"the name {name!r} is taken by the metric {import_path(known.function)}; choose another")

@@ -179,7 +179,7 @@ def evaluate(
         raise ConfigError(f"evaluate() takes a split, such as pr.split(data), not {type(split).__name__}")
     start = time.perf_counter()
     wanted = parse_all(default_metrics(split.train.name) if metrics is None else metrics)
-    _check(protocol, on, wanted, pool, repetitions)
+    _check(protocol, wanted, pool, repetitions)
     target, known = _parts(split, on)
     relevant = target.positives
     if not len(relevant):
@@ -234,25 +234,30 @@ def evaluate(
     )
 
 
-def _check(protocol: str, on: str, metrics: list[Metric], pool: int, repetitions: int) -> None:
+def _check(protocol: str, metrics: list[Metric], pool: int, repetitions: int) -> None:
     if protocol not in get_args(Protocol):
         raise ConfigError(f"unknown protocol {protocol!r}; choose {', '.join(get_args(Protocol))}")
-    if on not in get_args(HeldOut):
-        raise ConfigError(f"a model is evaluated on 'test' or 'valid', not on {on!r}")
     check_protocol(metrics, protocol)
     for name, value in (("pool", pool), ("repetitions", repetitions)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
-def _parts(split: Split, on: HeldOut) -> tuple[Interactions, Csr]:
-    """The positives to find, and those already known, which are not candidates."""
-    known = split.train.positives
+def held_out(split: Split, on: HeldOut) -> Interactions:
+    """The part that a model is evaluated on."""
+    if on not in get_args(HeldOut):
+        raise ConfigError(f"a model is evaluated on 'test' or 'valid', not on {on!r}")
     if on == "test":
-        return split.test, known if split.valid is None else known.union(split.valid.positives)
+        return split.test
     if split.valid is None:
         raise ConfigError("the split has no validation part; make one, or evaluate on='test'")
-    return split.valid, known
+    return split.valid
+
+
+def _parts(split: Split, on: HeldOut) -> tuple[Interactions, Csr]:
+    """The positives to find, and those already known, which are not candidates."""
+    target, known = held_out(split, on), split.train.positives
+    return target, known if on == "valid" or split.valid is None else known.union(split.valid.positives)
 
 
 def _fingerprint(relevant: Csr, known: Csr, *how: object) -> str:

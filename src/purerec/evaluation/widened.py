@@ -15,7 +15,7 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.data.splits import Split
 from purerec.data.vocabulary import Vocabulary
 from purerec.evaluation.leakage import Fitted
-from purerec.ranking.scorers import Factors, as_scorer
+from purerec.ranking.scorers import Factors, as_scorer, precision_of
 from purerec.types import F32, I64
 
 
@@ -39,9 +39,12 @@ class Widened:
 
     def score(self, user_idx: Any, /) -> F32:
         mine = self._known_as[np.asarray(user_idx)]
+        known = mine >= 0
         found = np.tile(self._popularity, (len(mine), 1))
-        if (mine >= 0).any():
-            found[mine >= 0] = self._scorer.score(mine[mine >= 0])
+        if known.any():
+            scores = np.asarray(self._scorer.score(mine[known]))
+            found = found.astype(precision_of(scores), copy=False)
+            found[known] = scores
         last = np.nextafter(found.min(axis=1, keepdims=True), np.float32(-np.inf))
         wide = np.tile(last, (1, len(self.items)))
         wide[:, self._item_at] = found

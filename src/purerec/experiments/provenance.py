@@ -10,11 +10,11 @@ import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from purerec import __version__, storage
+from purerec.evaluation.code_files import library_versions
 
 _LIBRARIES = ("numpy", "numba", "scipy", "torch")
 _ROOT = Path(__file__).parents[3]
@@ -92,17 +92,6 @@ def _machine() -> dict[str, Any]:
         "cpu": _cpu(),
         "system": f"{platform.system()} {platform.machine()}",
     }
-
-
-def library_versions(names: tuple[str, ...]) -> dict[str, str]:
-    """Versions of installed libraries, without importing them."""
-    found = {}
-    for name in names:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _blas() -> str:

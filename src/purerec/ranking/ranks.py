@@ -11,7 +11,7 @@ counting the candidates before it; only a user's positives are sorted.
 Scores of factor models are chains of fused multiply-adds in the order of the dimensions, each correctly
 rounded: vectorised or not, and with any block size, they have the same bits. Other models score panels of users
 whose size depends only on the number of items, since a matrix product may round differently for a different number of
-rows.
+rows. Scores that float32 does not hold, such as float64, are ranked as float64 and reported as float32.
 """
 
 from __future__ import annotations
@@ -27,9 +27,19 @@ from purerec.data.vocabulary import indices_of, whole_numbers
 from purerec.errors import ConfigError, ScoreError
 from purerec.jit.arrays import constant
 from purerec.ranking import rank_counts, top_lists
-from purerec.ranking.scorers import DIVERGED, Scorer, Slabs, Workers, factors_of, pairs_of, panels, shape_of
+from purerec.ranking.scorers import (
+    DIVERGED,
+    Scorer,
+    Slabs,
+    Workers,
+    factors_of,
+    pairs_of,
+    panels,
+    precision_of,
+    shape_of,
+)
 from purerec.rng import named_rng
-from purerec.types import F32, I32, I64
+from purerec.types import F32, I32, I64, Array
 
 if TYPE_CHECKING:
     from purerec.data.interactions import Csr
@@ -102,7 +112,8 @@ def ranks(
     rows = constant(np.flatnonzero(np.diff(ptr)), np.int64)
     order = tie_order(shape[1], seed)
     place_of = _tie_place(shape[1], seed)
-    bar, place = np.empty(len(idx), dtype=np.float32), np.empty(len(idx), dtype=np.int32)
+    bar: Array = np.empty(len(idx), dtype=np.float32)
+    place = np.empty(len(idx), dtype=np.int32)
     count = np.zeros(len(idx), dtype=np.int32)
     pairs = ptr, idx, other_ptr, other_idx, place_of, pool is not None
 
@@ -118,7 +129,9 @@ def ranks(
                 workers.run(rank_counts.count_products, rows, *slab, ptr, bar, place, count)
         else:
             for part, panel in panels(model, rows, shape, memory_mb):
-                workers.run(rank_counts.count_panel, rows[part], panel, shape[1], order, *pairs, bar, place, count)
+                bar = bar if bar.dtype == panel.dtype else np.empty(len(idx), dtype=panel.dtype)
+                given = panel, shape[1], order, *pairs, bar, place, count
+                workers.run(rank_counts.count_panel, rows[part], *given, precision=panel.dtype)
         workers.run(rank_counts.finish_ranks, rows, ptr, count)
     return Ranks(rows, np.append(ptr[rows], len(idx)), count)
 
@@ -175,7 +188,7 @@ def top_k(
         wanted[indices_of(candidates, shape[1], "item")] = True
         order = constant(order[wanted[order]], np.int32)
     # A heap for each user, with the worst item at the root: items that do not beat the root are skipped.
-    score = np.full((len(rows), k), -np.inf, dtype=np.float32)
+    score: Array = np.full((len(rows), k), -np.inf, dtype=np.float32)
     place = np.full((len(rows), k), -1, dtype=np.int32)
     size = np.zeros(len(rows), dtype=np.int64)
     given = order, *pairs_of(excluded, shape)
@@ -187,14 +200,16 @@ def top_k(
                 workers.run(top_lists.search_products, rows, *slab, *given, score.ravel(), place.ravel(), size, k)
         else:
             for part, panel in panels(model, rows, shape, memory_mb, factors):
+                score = score.astype(panel.dtype, copy=False)
                 heaps = score[part].ravel(), place[part].ravel(), size[part]
-                workers.run(top_lists.search_panel, rows[part], panel, shape[1], *given, *heaps, k)
+                searched = panel, shape[1], *given, *heaps, k
+                workers.run(top_lists.search_panel, rows[part], *searched, precision=panel.dtype)
         workers.run(top_lists.sort_lists, rows, order, score.ravel(), place.ravel(), size, k)
-    return TopK(place, score)
+    return TopK(place, score.astype(np.float32, copy=False))
 
 
 def top_k_of_row(
-    scores: F32,
+    scores: Array,
     k: int,
     *,
     excluded: npt.ArrayLike = (),
@@ -205,10 +220,11 @@ def top_k_of_row(
     """(1, k) the same for one person, given their scores (n_items,), without the items of `excluded`."""
     if scores.ndim != 1:
         raise ScoreError(f"scores must be those of one person, not a table of the shape {scores.shape}")
-    scores, n = scores.astype(np.float32, copy=False), len(scores)
-    if not np.isfinite(scores).all():
-        raise ScoreError(f"{name} gave a NaN or infinite score; {DIVERGED}")
-    values = scores.copy() if candidates is None else np.full(n, -np.inf, dtype=np.float32)
+    scores, n = scores.astype(precision_of(scores), copy=False), len(scores)
+    with np.errstate(over="ignore"):  # a float64 that is too large becomes inf, which is an error
+        if not np.isfinite(scores.astype(np.float32, copy=False)).all():
+            raise ScoreError(f"{name} gave a NaN or infinite score; {DIVERGED}")
+    values = scores.copy() if candidates is None else np.full(n, -np.inf, dtype=scores.dtype)
     if candidates is not None:
         wanted = indices_of(candidates, n, "item")
         values[wanted] = scores[wanted]

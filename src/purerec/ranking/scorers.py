@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from purerec.errors import ConfigError, DataError, ScoreError
 from purerec.jit.arrays import constant
 from purerec.ranking.tiles import PANEL, TILE, padded, score_pairs, scratch_size
-from purerec.types import F32, I32, I64
+from purerec.types import F32, I32, I64, Array
 
 if TYPE_CHECKING:
     from purerec.data.interactions import Csr
@@ -43,7 +44,7 @@ class Scorer(Protocol):
     def name(self) -> str: ...
 
     def score(self, user_idx: Any, /) -> F32:
-        """(len(user_idx), n_items) float32"""
+        """(len(user_idx), n_items) float32; of somebody's own model also other numbers"""
         ...
 
     def factors(self) -> Factors | None:
@@ -152,15 +153,23 @@ class Slabs:
             yield self.users, slab, slab_bias, first, len(chosen), self.check
 
 
+def precision_of(scores: Array) -> npt.DTypeLike:
+    """The precision to rank scores in: float32 if it holds all of this type, else float64.
+
+    Rounding makes ties: as float32, 1,700,000,000 and 1,700,000,060 are the same.
+    """
+    return np.float32 if np.can_cast(scores.dtype, np.float32) else np.float64
+
+
 def panels(
     model: Scorer,
     rows: I64,
     shape: tuple[int, int],
     memory_mb: float,
     factors: tuple[F32, F32, F32] | None = None,
-) -> Iterator[tuple[slice, F32]]:
-    """Parts of the rows with their scores (len(part), n_items), flat."""
-    n_items = shape[1]
+) -> Iterator[tuple[slice, Array]]:
+    """Parts of the rows with their scores (len(part), n_items), flat, in float32 or, from some part on, float64."""
+    n_items, precision = shape[1], np.dtype(np.float32)
     step = max(1, min(PANEL, _PANEL_SCORES // max(n_items, 1)))
     if not step * n_items * 4 <= memory_mb * 2**20:
         _refuse_memory(memory_mb, step * n_items * 4)
@@ -176,8 +185,8 @@ def panels(
                 f"{model.name} gave scores of the shape {panel.shape} for {part.stop - at} users and "
                 f"{n_items:,} items"
             )
-        with np.errstate(over="ignore"):  # a float64 that is too large becomes inf, which is an error
-            yield part, constant(panel, np.float32).ravel()
+        precision = np.promote_types(precision, precision_of(panel))
+        yield part, constant(panel, precision).ravel()
 
 
 class Workers:
@@ -198,8 +207,11 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def run(self, kernel: Callable[..., int], rows: I64, *args: Any) -> None:
-        """Run kernel(first, last, rows, scratch, *args) over all rows; see `purerec.ranking.tiles`."""
+    def run(self, kernel: Callable[..., int], rows: I64, *args: Any, precision: npt.DTypeLike = np.float32) -> None:
+        """Run kernel(first, last, rows, scratch, *args) over all rows; see `purerec.ranking.tiles`.
+
+        `precision` is that of the scratch memory.
+        """
         n = len(rows)
         if self._pool is None:
             parts = [(0, n)]
@@ -208,7 +220,7 @@ class Workers:
             parts = [(a, min(a + step, n)) for a in range(0, n, step)]
 
         def work(part: tuple[int, int]) -> int:
-            return kernel(*part, rows, np.empty(self._scratch, dtype=np.float32), *args)
+            return kernel(*part, rows, np.empty(self._scratch, dtype=precision), *args)
 
         results = [work(part) for part in parts] if self._pool is None else list(self._pool.map(work, parts))
         bad = [row for row in results if row >= 0]

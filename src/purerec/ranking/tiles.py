@@ -24,6 +24,7 @@ BLOCK = 64
 """Tiles end at multiples of this, so that vector loops have no remainder."""
 PANEL = 64
 """Users that share a tile while it is in the L2 cache."""
+_LARGEST = np.finfo(np.float32).max
 
 
 def scratch_size(dim: int) -> int:
@@ -122,9 +123,10 @@ def fetch_tile(panel: F32, at: Scalar, order: I32, first: Scalar, scratch: F32) 
 
 @kernel()
 def all_finite(scores: F32, first: Scalar, n: Scalar) -> Scalar:
+    """Whether n scores are numbers that float32 holds, also if they are float64."""
     bad = np.int32(0)
     for j in range(n):
-        bad = np.int32(bad + np.int32(not (abs(scores[np.uint64(first) + np.uint64(j)]) < np.float32(np.inf))))
+        bad = np.int32(bad + np.int32(not (abs(scores[np.uint64(first) + np.uint64(j)]) <= _LARGEST)))
     return bad == 0
 
 

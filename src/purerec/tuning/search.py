@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from purerec import __version__
 from purerec.errors import ConfigError, MissingExtraError, PurerecError, counted
+from purerec.evaluation.code_digest import code_of, code_of_metric
 from purerec.models.contract.search_space import SearchSpace
-from purerec.models.registry import make_model
+from purerec.models.registry import make_model, model_class
 from purerec.tuning.objective import Check, OutOfTime, SettingValues, Task
 from purerec.tuning.study import claimed, in_use, need_optuna, open_study, seed_next
 
@@ -168,6 +169,8 @@ class Search:
             "fixed": self.fixed,
             "space": {name: space.describe() for name, space in self.space.items()},
             "purerec": __version__,
+            "code": code_of(model_class(self.model)),
+            "metric's code": code_of_metric(task.metric),
         }
 
     # ------------------------------------------------------------------ trials

@@ -20,7 +20,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,16 @@ from purerec.data.splits import split as make_split
 from purerec.errors import ConfigError, DataError, PurerecError
 from purerec.models.registry import REGISTRY, make_model
 from purerec.paper.printed import folder
+from purerec.training.checkpoints import brief
 
 _MARKER = "# Settings found by `purerec tune`"
 _HEAD = f"""\
 {_MARKER}: chosen on validation folds of the train part, and checked on fresh ones.
 # Use them with: purerec fit DATA --model NAME --settings THIS_FILE
 """
+
+_OF_A_SEARCH = ("data", "split", "searched", "metric", "protocol", "folds", "fresh_folds")
+"""What the models of one file have in common"""
 
 
 def tuned_settings(data: str, model: str) -> dict[str, Any]:
@@ -146,13 +150,36 @@ def check_target(path: Path) -> None:
         raise ConfigError(f"{path} is not a settings file and was not changed; choose another name")
 
 
+def kept_settings(path: Path, facts: Mapping[str, Any], models: Collection[str]) -> dict[str, Any]:
+    """The entries of other models in a file, to be written again, each with the command that found it.
+
+    Raises an error if they are of another search: the file says only once how settings were found.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return {}
+    content = _content(path)
+    others = {name: entry for name, entry in content["models"].items() if name not in models}
+    known = tomllib.loads("\n".join(_lines(facts)))
+    for key in _OF_A_SEARCH if others else ():
+        if content.get(key) != known.get(key):
+            raise ConfigError(
+                f"{path} has settings of {', '.join(others)} from another search ({key} was "
+                f"{brief(content.get(key))}, now {brief(known.get(key))}) and was not changed; choose another name"
+            )
+    found_by = {key: content[key] for key in ("command", "purerec", "date") if key in content}
+    return {name: found_by | entry for name, entry in others.items()}
+
+
 def write_settings(path: Path, facts: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> Path:
     """Write how the settings were found (`facts`) and an entry for every model."""
-    lines = [_HEAD, *(f"{key} = {_value(value)}" for key, value in facts.items() if value is not None)]
+    lines = [_HEAD, *_lines(facts)]
     for name in sorted(models, key=lambda name: ([*REGISTRY, name].index(name), name)):
-        entry = {key: value for key, value in models[name].items() if value is not None}
-        lines += ["", f"[models.{name}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
+        lines += ["", f"[models.{name}]", *_lines(models[name])]
     return storage.write_file(path, "\n".join(lines) + "\n")
+
+
+def _lines(facts: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_value(value)}" for key, value in facts.items() if value is not None]
 
 
 def _value(value: Any) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,6 +84,28 @@ def open_study(path: Path | None, identity: Mapping[str, Any]) -> Study:
     for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)  # its process was killed
     return study
+
+
+def models_in(path: Path) -> set[str]:
+    """The models that have a study in a file, which is not changed: another process may be using it."""
+    storages = need_optuna().storages
+    with _readable(path):
+        journal = storages.JournalStorage(storages.journal.JournalFileBackend(str(path)))
+        return {study.study_name for study in journal.get_all_studies()}
+
+
+def forget(path: Path, models: Collection[str]) -> None:
+    """Remove the studies of these models from a file of the cache; without others, or damaged, it is emptied."""
+    try:
+        known = models_in(path)
+    except ConfigError:
+        known = set()
+    if known <= set(models):
+        path.write_bytes(b"")
+        return
+    optuna = need_optuna()
+    for name in known.intersection(models):
+        optuna.delete_study(study_name=name, storage=_storage(optuna, path))
 
 
 def seed_next(study: Study, seed: int) -> None:

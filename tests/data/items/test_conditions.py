@@ -15,6 +15,7 @@ TABLE = pr.read_items(
             "year": [1990.0, 2000.0, None, 1980.0],
             "in stock": [True, False, None, True],
             "day": ["2024-05-01", "2024-06-01", "2023-01-01", None],
+            "brand": ["apple", "Zebra", "Banana", "Apple"],
         }
     )
 )
@@ -41,6 +42,10 @@ TABLE = pr.read_items(
         ("day<2024-05-01", [3]),
         ("day<=2024-05-01", [1, 3]),
         ("day>2030-01-01", []),
+        ("brand>=b", [2, 3]),
+        ("brand<B", [1, 4]),
+        ("brand<=APPLE", [1, 4]),
+        ("brand>apple", [2, 3]),
         ("genre=__import__('os').system('true')", []),
     ],
 )
@@ -63,6 +68,39 @@ def test_conditions_that_leave_nothing_are_told(texts, message):
     assert nothing_fulfils(TABLE, tuple(map(Condition.parse, texts))) == message
 
 
+OTHER_DATES = ["11/05/2019", "31.12.2020", "5/6/20", "2020/01/31", "2020-1-31", "5 May 2019", "Jan 5th, 2020 10:30"]
+
+
+@pytest.mark.parametrize("date", OTHER_DATES)
+@pytest.mark.parametrize("sign", ["<", "<=", ">", ">="])
+def test_dates_that_text_does_not_order_are_not_compared(date, sign):
+    table = pr.read_items(pl.DataFrame({"item": [1, 2, 3], "released": [date, date, None], "note": ["a", "b", date]}))
+    for value in ("2020-01-31", date):
+        with pytest.raises(
+            ConfigError, match=r"not that of dates; write dates as 2020-01-31, in the column released"
+        ):
+            Condition.parse(f"released{sign}{value}").mask(table)
+    assert Condition.parse(f"released={date}").mask(table).tolist() == [True, True, False]
+    assert len(Condition.parse(f"note{sign}{date}").mask(table)) == 3  # one such text is no column of dates
+    with pytest.raises(ConfigError, match="not that of dates"):
+        Condition.parse(f"day{sign}{date}").mask(TABLE)  # a column that is in order
+
+
+def test_other_text_is_compared():
+    table = pr.read_items(
+        pl.DataFrame(
+            {
+                "item": [1, 2],
+                "at": ["2019-05-01 10:00", "2020-05-01T11:00:05"],
+                "release": ["1.10.2", "1.9.3"],
+                "form": ["Mayor 12", "March"],
+            }
+        )
+    )
+    for text in ("at>=2020-01-01", "release>1.9.0", "form>=May"):
+        assert Condition.parse(text).mask(table).any(), text
+
+
 def test_all_hold_together():
     found = fulfilled(TABLE, tuple(map(Condition.parse, ("year<=1990", "in stock"))))
     assert found.tolist() == [True, False, False, True]
@@ -79,7 +117,7 @@ def test_all_hold_together():
         ("year=nan", "a number"),
         ("in stock=maybe", "true or false"),
         ("genre>Comedy", "no order"),
-        ("day>=2024", "day is text .* not numbers"),
+        ("day>=2024", "^'day>=2024': day is text .* not numbers"),
         ("in stock>1", "no order"),
         (3, "not 3"),
         ("x" * 1000 + "=1", "no column"),

@@ -16,7 +16,7 @@ import purerec as pr
 from conftest import PUREREC, purerec
 from purerec import storage
 from purerec.experiments.cells import cell as cells
-from purerec.experiments.cells import code_digest, work
+from purerec.experiments.cells import work
 from purerec.experiments.cells.cell import CellStore
 from purerec.experiments.panels import compare_panel, make_panel
 from purerec.experiments.plans import Plan
@@ -187,8 +187,6 @@ def test_a_changed_metric_of_ones_own_is_measured_again(tmp_path, fits, monkeypa
         )
         for name in ("metric_of_mine", "weights_of_mine"):
             sys.modules.pop(name, None)
-        for cached in (code_digest._imports, code_digest._meaning, code_digest.code_of):
-            cached.cache_clear()
         panel = make_panel(split, [Plan("ease", "ease")], seeds=1, metrics=["metric_of_mine:hits@5"])
         return compare_panel(panel, store=store).table()["hits@5"].item()
 

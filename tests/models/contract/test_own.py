@@ -13,6 +13,7 @@ import purerec as pr
 from conftest import checkerboard
 from own_code import own_code
 from purerec.errors import ConfigError, ScoreError, StoreError
+from purerec.models.contract.own import as_model
 from purerec.models.contract.search_space import Choices, Floats, Ints
 from purerec.models.contract.updating import unite
 from purerec.models.registry import model_class, model_name
@@ -284,3 +285,23 @@ def test_installed_packages_offer_models(own_code: Path, monkeypatch: pytest.Mon
         ConfigError, match=r"unknown model 'another'; did you mean other\? choose from itempop, .*popular, other"
     ):
         pr.make_model("another")
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+def test_scores_are_ranked_in_their_own_precision(kind: type) -> None:
+    class Latest:
+        def fit(self, train: Any) -> None:
+            self.time_ = (1_700_000_000 + np.arange(train.n_items)).astype(kind)
+
+        def score(self, user_idx: Any) -> Any:
+            return np.tile(self.time_, (len(user_idx), 1))
+
+        def score_history(self, item_idx: Any) -> Any:
+            return self.time_
+
+    log = checkerboard()
+    model = as_model(Latest)().fit(log)
+    newest = log.items.ids.to_list()[::-1]
+    for found in (model.recommend(0, k=8, exclude_seen=False), model.recommend_for([0], k=8, exclude_seen=False)):
+        assert found["item"].to_list() == newest[:8]
+        assert found["score"].to_list() == [np.float32(1_700_000_000 + n) for n in range(19, 11, -1)]

@@ -61,6 +61,33 @@ def test_caps(model):
     assert model.recommend(5, k=5, at_most={"year": 1})["item"].to_list() == model.recommend(5, k=5)["item"].to_list()
 
 
+def test_caps_ignore_case(world):
+    brands, tags = ["apple", "Apple", "banana", None], ["Comedy|comedy", "COMEDY", "drama|Comedy", "Drama"]
+    frame = {"item": range(N), "brand": [brands[n % 4] for n in range(N)], "tag": [tags[n % 4] for n in range(N)]}
+    model = pr.make_model("itempop").fit(world).set_items(pr.read_items(pl.DataFrame(frame)))
+    found = model.recommend(5, k=N, at_most={"brand": 1}, exclude_seen=False)["item"].to_list()
+    named = [brands[item % 4] for item in found if item % 4 != 3]
+    assert sorted(name.lower() for name in named) == ["apple", "banana"]
+    found = model.recommend(5, k=N, at_most={"tag": 2}, exclude_seen=False)["item"].to_list()
+    assert sum("comedy" in tags[item % 4].lower() for item in found) == 2
+    assert sum("drama" in tags[item % 4].lower() for item in found) == 2
+
+
+def test_a_discount_weighs_scores_and_popularity_alike():
+    """Also if everybody likes nearly everything: both are scaled to 0 to 1 among the items of the list."""
+    rng = np.random.default_rng(0)
+    user, item = np.nonzero(rng.random((400, 30)) < 0.5 + 0.004 * np.arange(30))
+    model = pr.make_model("ials").fit(pr.Interactions.from_columns(user, item))
+
+    def scaled(values):
+        return (values - values.min()) / (values.max() - values.min())
+
+    score, liked = (scaled(values.astype(float)) for values in (model.score([5])[0], np.log1p(model.popularity())))
+    for p in (0.3, 0.6, 0.9):
+        found = model.recommend(5, k=6, popularity_discount=p, exclude_seen=False)
+        assert found["item"].to_list() == np.argsort(p * liked - (1 - p) * score)[:6].tolist()
+
+
 def test_diversity_and_discount_trade_off(model):
     def alike(found):
         looks = model.derived.profiles[model.items.indices(found["item"])]

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from purerec.types import F64, I32, I64, Array, Mask
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 CellValue = int | float | bool | str | list[str] | None
 """A value as shown to people and in JSON; None: missing"""
@@ -38,7 +47,8 @@ class Column(ABC):
 
     @abstractmethod
     def groups(self) -> tuple[I64, I32]:
-        """Compressed rows: the groups that each row belongs to, as numbers from 0."""
+        """Compressed rows: the groups that each row belongs to, as numbers. Words that differ in case are one group,
+        with the code of the first of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +75,7 @@ class Numbers(Column):
     def compare(self, sign: str, value: str) -> Mask:
         number = self.number(value)
         with np.errstate(invalid="ignore"):
-            found: Mask = {
-                "<": self.values < number,
-                "<=": self.values <= number,
-                ">": self.values > number,
-                ">=": self.values >= number,
-            }[sign]
+            found: Mask = _COMPARE[sign](self.values, number)
         return found
 
     @staticmethod
@@ -145,22 +150,14 @@ class Words(Column):
         return np.isin(self.codes, matching(self.words, values))
 
     def compare(self, sign: str, value: str) -> Mask:
-        """Compare in alphabetical order, which also orders dates such as 2024-05-31."""
-        from bisect import bisect_left, bisect_right
-
-        first, end = bisect_left(self.words, value), bisect_right(self.words, value)
-        there: Mask = self.codes >= 0
-        found: Mask = {
-            "<": there & (self.codes < first),
-            "<=": there & (self.codes < end),
-            ">": self.codes >= end,
-            ">=": self.codes >= first,
-        }[sign] & there
-        return found
+        """Compare in alphabetical order, ignoring case, which also orders dates such as 2024-05-31."""
+        holds, limit = _COMPARE[sign], value.casefold()
+        fits: Mask = np.array([*(holds(word.casefold(), limit) for word in self.words), False])  # the last: missing
+        return fits[self.codes]
 
     def groups(self) -> tuple[I64, I32]:
         there = self.codes >= 0
-        return _starts(there), self.codes[there]
+        return _starts(there), _same(self.words)[self.codes[there]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,13 +198,30 @@ class Tags(Column):
         return found
 
     def groups(self) -> tuple[I64, I32]:
-        return self.starts, self.codes
+        codes = _same(self.words)[self.codes]
+        if np.array_equal(codes, self.codes):
+            return self.starts, codes
+        owners = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        owners, codes = np.unique(np.stack([owners, codes]), axis=1)  # a row may have a tag in two spellings
+        return np.searchsorted(owners, np.arange(len(self) + 1)).astype(np.int64), codes.astype(np.int32)
+
+
+def split_tags(text: str) -> list[str]:
+    """The tags in a text such as 'Comedy | Drama'."""
+    return [tag for part in text.split("|") if (tag := part.strip())]
 
 
 def matching(words: Sequence[str], values: Sequence[str]) -> I32:
     """Codes of the words that equal one of the values, ignoring case."""
     wanted = {value.casefold() for value in values}
     return np.array([n for n, word in enumerate(words) if word.casefold() in wanted], dtype=np.int32)
+
+
+@lru_cache(maxsize=16)  # of the same table for every list
+def _same(words: tuple[str, ...]) -> I32:
+    """(n_words,) for each word, the code of the first that equals it, ignoring case"""
+    first: dict[str, int] = {}
+    return np.array([first.setdefault(word.casefold(), n) for n, word in enumerate(words)], dtype=np.int32)
 
 
 def _starts(there: Mask) -> I64:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from purerec.data.items.columns import Column, Flags, Numbers, Words
+from purerec.data.items.columns import Column, Flags, Numbers, Words, split_tags
 from purerec.errors import ConfigError, did_you_mean
 from purerec.types import Mask
 
@@ -23,6 +23,16 @@ SIGNS = "<>=!|"
 """Characters that a column name may not contain"""
 _FORM = re.compile(rf"\s*(?P<name>[^{SIGNS}]+?)\s*(?P<sign><=|>=|!=|=|<|>)\s*(?P<value>.*?)\s*", re.DOTALL)
 _ALONE = re.compile(rf"\s*(?P<no>!?)\s*(?P<name>[^{SIGNS}]+?)\s*")
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_DATE = re.compile(
+    r"(?:\d{1,2}([./-])\d{1,2}\1\d{4}|\d{4}([./-])\d{1,2}\2\d{1,2}|\d{1,2}/\d{1,2}/\d{2}"
+    rf"|\d{{1,2}}[ .-]*{_MONTH}[ .,-]*\d{{2,4}}|{_MONTH}[ .]*\d{{1,2}}(?:st|nd|rd|th)?[ ,]+\d{{4}}"
+    r")(?:[T ,]+\d{1,2}:\d{2}.*)?",
+    re.IGNORECASE,
+)
+"""A date in any form, perhaps with a time"""
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
+"""The start of a date whose alphabetical order is that of time"""
 _SHOWN = 100
 _LISTED = 1000
 """Maximum number of values searched for a similar one"""
@@ -61,8 +71,7 @@ class Condition:
                 found = _is_there(column)
                 return ~found if self.sign else found
             if self.sign in ("=", "!="):
-                values = [part.strip() for part in self.value.split("|") if part.strip()]
-                found = column.is_any(values)
+                found = column.is_any(split_tags(self.value))
                 return ~found if self.sign == "!=" else found
             if isinstance(column, Words) and _is_number(self.value):
                 such = f" (such as {_short(column.words[0])})" if column.words else ""
@@ -70,8 +79,15 @@ class Condition:
                     f"{_short(self.text)}: {self.name} is text{such}, not numbers; write every "
                     "value as a number, with a point for decimals, or compare with = or !="
                 )
+            if isinstance(column, Words) and (date := _misread_date(column, self.value)) is not None:
+                raise ConfigError(
+                    f"{_short(self.text)}: {_short(date)} is compared as text, whose order is not that of dates; "
+                    f"write dates as 2020-01-31, in the column {self.name} and in the condition"
+                )
             if isinstance(column, Numbers | Words):
                 return column.compare(self.sign, self.value)
+        except ConfigError:  # also a ValueError
+            raise
         except ValueError as error:
             wanted = "true or false" if isinstance(column, Flags) else "a number"
             raise ConfigError(f"{_short(self.text)}: {self.name} takes {wanted}, not {_short(str(error))}") from None
@@ -86,6 +102,15 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _misread_date(column: Words, value: str) -> str | None:
+    """A date in a form that text does not order, if that is what most of a column has, or the value for dates."""
+    some = column.words[:: 1 + len(column.words) // _LISTED]
+    dates = [word for word in some if _DATE.fullmatch(word)]
+    if 2 * len(dates) <= len(some):
+        return None
+    return next((word for word in (value, *dates) if _DATE.fullmatch(word) and not _ISO_DATE.match(word)), None)
 
 
 def _is_there(column: Column) -> Mask:

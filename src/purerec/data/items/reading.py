@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from purerec.data.items.columns import Column, Flags, Numbers, Tags, Words
+from purerec.data.items.columns import Column, Flags, Numbers, Tags, Words, split_tags
 from purerec.data.items.table import LONGEST_CELL, ItemTable
 from purerec.data.text.contents import check_file, content_of, shown
 from purerec.data.text.delimited import marks_quote, unquoted
@@ -169,8 +169,7 @@ def _column(column: pl.Series, where: str, name: str) -> Column:
     if len(there) and not numbers.null_count() and numbers.is_finite().all():
         return _numbers(text.cast(pl.Float64), where, name)
     if there.str.contains("|", literal=True).any():
-        rows = [(value or "").split("|") for value in text.to_list()]
-        return Tags.of([[tag.strip() for tag in row if tag.strip()] for row in rows])
+        return Tags.of([split_tags(value or "") for value in text.to_list()])
     return Words.of(text.to_list())
 
 

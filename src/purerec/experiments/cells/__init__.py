@@ -1,8 +1,7 @@
 """Cells: the units of a comparison.
 
-cell           one model, split, seed and evaluation; the store of finished cells
-code_digest    which code a result depends on
-work           working through cells, possibly with other processes
-limits         a time limit for one model
-view           progress, as shown to people
+cell      one model, split, seed and evaluation; the store of finished cells
+work      working through cells, possibly with other processes
+limits    a time limit for one model
+view      progress, as shown to people
 """

@@ -21,8 +21,8 @@ import numpy as np
 from purerec import storage
 from purerec.data.splits import Split
 from purerec.errors import StoreError
+from purerec.evaluation.code_digest import code_of, code_of_metric
 from purerec.evaluation.protocols import Evaluation, Protocol
-from purerec.experiments.cells.code_digest import code_of, code_of_metric
 from purerec.experiments.plans import Plan
 from purerec.experiments.results import RunResult
 from purerec.experiments.run import Way

@@ -27,6 +27,7 @@ from purerec.errors import ConfigError, ScoreError, StoreError
 from purerec.models.contract.config import Config
 from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace, Space
+from purerec.ranking.scorers import precision_of
 from purerec.storage import Layout
 from purerec.training.run import Run
 from purerec.types import F32, I32, I64, State
@@ -79,8 +80,7 @@ class OwnModel(Recommender):
             raise ScoreError(
                 f"{self.name}: {method} returned {_kind(found)}; an array of numbers of the shape {shape} is needed"
             )
-        with np.errstate(over="ignore"):  # values that are too large become inf, which ranking refuses
-            return np.ascontiguousarray(found, dtype=np.float32)
+        return np.ascontiguousarray(found, dtype=precision_of(found))
 
     # ------------------------------------------------------------------ storing
 

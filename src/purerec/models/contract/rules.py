@@ -8,7 +8,8 @@
 
 `where` applies before scores are ranked. The others choose from each person's best items, twenty times as many as
 requested (from 200 to 5,000), which bounds the cost of a list; so a list may be shorter than requested. Among these,
-scores are scaled to 0 to 1. Similarity is the cosine of two items' vectors, or of the people who liked them.
+scores and log popularity are scaled to 0 to 1. Similarity is the cosine of two items' vectors, or of the people who
+liked them.
 
 Cold items are those of the item table whose columns are most like those of the person's items. Nothing else is known
 about them: no model has scored them, and they have no score.
@@ -165,8 +166,7 @@ class ListRules:
         """Positions in the pool, chosen one by one: the best item that is left and allowed."""
         value = _from_0_to_1(scores)
         if self.popularity_discount:
-            liked = np.log1p(model.derived.popularity)
-            discount = liked[pool] / max(float(liked.max()), 1e-12)
+            discount = _from_0_to_1(np.log1p(model.derived.popularity[pool]))
             value = (1 - self.popularity_discount) * value - self.popularity_discount * discount
         if not self.diversity and not self.at_most:
             return np.argsort(-value, kind="stable")[:k]
@@ -227,9 +227,9 @@ def table_of(model: Recommender) -> ItemTable:
     return model.item_table
 
 
-def _from_0_to_1(scores: F32) -> F64:
-    low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
-    return (scores.astype(np.float64) - low) / max(high - low, 1e-12)
+def _from_0_to_1(values: F32) -> F64:
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
+    return (values.astype(np.float64) - low) / max(high - low, 1e-12)
 
 
 def _is_count(value: object, least: int) -> bool:

@@ -29,5 +29,5 @@ def _range(column: Any, n: int) -> dict[str, Any]:
     if not isinstance(column, Words | Tags) or len(column.words) > max(n / 2, 10):
         return {}
     counts = np.bincount(column.groups()[1], minlength=len(column.words))
-    frequent = np.argsort(-counts, kind="stable")[:_VALUES].tolist()
+    frequent = [n for n in np.argsort(-counts, kind="stable")[:_VALUES].tolist() if counts[n]]
     return {"values": [word for word in (column.words[n] for n in frequent) if len(word) <= _LONGEST]}

@@ -1,7 +1,7 @@
-"""The code that a result depends on: the modules that a model and its evaluation import, directly or not.
+"""The files that code depends on: modules and what they import, directly or not, of purerec or of the user.
 
-A digest of them is part of a finished cell's key, so that a code change only reruns what it may have affected.
-Comments, docstrings and layout do not count.
+A module is read once for each time it is imported: after `importlib.reload` it counts as it is now, and an edit that
+has not been reloaded does not count, since the old code is what runs.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from purerec.evaluation.metrics import parse
-from purerec.experiments.provenance import library_versions
-
-_PACKAGE = Path(__file__).parents[2]
-_SILENT = _PACKAGE / "storage"
+PACKAGE = Path(__file__).parents[1]
+_SILENT = PACKAGE / "storage"
 """Only reads and writes what others have computed: nothing in it can change a result."""
-_ALL_MODELS = _PACKAGE / "models" / "registry.py"
+_ALL_MODELS = PACKAGE / "models" / "registry.py"
 """Names every model, but only one matters"""
 _NAMED = re.compile(r"""["'](purerec(?:\.\w+)+)["']""")
 """Modules named in a registry and imported on demand"""
@@ -31,32 +30,54 @@ _COMPUTING = ("numpy", "numba", "scipy", "torch")
 """Libraries whose version can change a result"""
 
 
-@cache
-def code_of(model: type[Any]) -> str:
-    """A digest of the code that fits and evaluates a model of this class, and of the libraries it computes with."""
-    own = [file for cls in inspect.getmro(model) if (file := _file(cls)) is not None]
-    return _digest([*own, _PACKAGE / "evaluation" / "protocols.py"])
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """A module as it was read, and the import it was read for."""
+
+    path: Path
+    name: str
+    spec: Any
+    """Made by each import and reload; None if the module was not imported."""
+    imports: frozenset[str]
+    meaning: bytes
+
+    @property
+    def is_current(self) -> bool:
+        return _spec(self.name) is self.spec
 
 
-def code_of_metric(name: str) -> str | None:
-    """A digest of the code of a metric that is not purerec's own."""
-    own = parse(name).own
-    if own is None:
-        return None
-    if (file := _file(own.function)) is not None:
-        return _digest([file])
-    code = getattr(own.function, "__code__", None)  # for example of a notebook, which has no file
-    return hashlib.sha256(repr(code and _said(code)).encode()).hexdigest()[:20]
+_sources: dict[Path, _Source] = {}
+_digests: dict[frozenset[Path], tuple[list[_Source], str]] = {}
 
 
-def _digest(files: Iterable[Path]) -> str:
-    modules = frozenset(path for path in reached(files) if not path.is_relative_to(_SILENT))
-    used = {name.split(".")[0] for path in modules for name in _imports(path)}
+def digest_of(files: Iterable[Path]) -> str:
+    """A digest of these modules, of all that they import, and of the libraries they compute with."""
+    start = frozenset(files)
+    known = _digests.get(start)
+    if known is None or not all(source.is_current for source in known[0]):
+        sources = [_source(path) for path in sorted(reached(start)) if not path.is_relative_to(_SILENT)]
+        known = _digests[start] = sources, _digest(sources)
+    return known[1]
+
+
+def _digest(sources: Iterable[_Source]) -> str:
+    used = {name.split(".")[0] for source in sources for name in source.imports}
     libraries = library_versions(tuple(name for name in _COMPUTING if name in used))
     digest = hashlib.sha256(repr(sorted(libraries.items())).encode())
-    for path in sorted(modules):
-        digest.update(_meaning(path))
+    for source in sources:
+        digest.update(source.meaning)
     return digest.hexdigest()[:20]
+
+
+def library_versions(names: tuple[str, ...]) -> dict[str, str]:
+    """Versions of installed libraries, without importing them."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def reached(files: Iterable[Path]) -> frozenset[Path]:
@@ -67,30 +88,58 @@ def reached(files: Iterable[Path]) -> frozenset[Path]:
         path = ahead.pop()
         if path not in found:
             found.add(path)
-            ahead += [place for name in _imports(path) if (place := _module(name, path)) is not None]
+            ahead += [place for name in _source(path).imports if (place := _module(name, path)) is not None]
     return frozenset(found)
 
 
-def _file(thing: Any) -> Path | None:
-    """Where a class or function is defined, if in a file of purerec or of the user."""
-    module = sys.modules.get(getattr(thing, "__module__", None) or "")
-    name = getattr(module, "__file__", None)
+def _source(path: Path) -> _Source:
+    known = _sources.get(path)
+    if known is None or not known.is_current:
+        text, name = path.read_bytes(), _imported_as(path)
+        known = _sources[path] = _Source(path, name, _spec(name), _imports(path, text), _meaning(path, text))
+    return known
+
+
+def _imported_as(path: Path) -> str:
+    """The name a file is imported by, or would be."""
+    place = str(path)
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and getattr(module, "__file__", None) == place:
+            return name
+    return ".".join(path.relative_to(_top(path)).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _spec(name: str) -> Any:
+    return getattr(sys.modules.get(name), "__spec__", None)
+
+
+def file_of(module: str) -> Path | None:
+    """The file of an imported module, if it is one of purerec or of the user."""
+    name = getattr(sys.modules.get(module), "__file__", None)
     return Path(name) if name is not None and _belongs(Path(name)) else None
+
+
+def of_library(module: str) -> bool:
+    """Whether a module belongs to Python or to an installed library."""
+    path = Path(getattr(sys.modules.get(module), "__file__", None) or "")
+    return module.split(".")[0] in sys.stdlib_module_names or _of_library(path)
+
+
+def _of_library(path: Path) -> bool:
+    installed = any(part in ("site-packages", "dist-packages") for part in path.parts)
+    return installed or path.is_relative_to(Path(inspect.__file__).parent)
 
 
 def _belongs(path: Path) -> bool:
     """Python's own modules and libraries are excluded: they have a version instead."""
-    if path.suffix != ".py" or not path.exists():
-        return False
-    libraries = any(part in ("site-packages", "dist-packages") for part in path.parts)
-    return path.is_relative_to(_PACKAGE) or not (libraries or path.is_relative_to(Path(inspect.__file__).parent))
+    return path.suffix == ".py" and path.exists() and (path.is_relative_to(PACKAGE) or not _of_library(path))
 
 
 def _module(name: str, importer: Path) -> Path | None:
     """The file of a module of purerec, or of a module beside the importer."""
     if name == "purerec":
         return None  # the public interface only re-exports
-    for top in (_PACKAGE.parent, _top(importer)):
+    for top in (PACKAGE.parent, _top(importer)):
         place = top.joinpath(*name.split("."))
         for path in (place.with_suffix(".py"), place / "__init__.py"):
             if _belongs(path):
@@ -98,6 +147,7 @@ def _module(name: str, importer: Path) -> Path | None:
     return None
 
 
+@cache
 def _top(path: Path) -> Path:
     """The folder that contains a module's package."""
     folder = path.parent
@@ -106,9 +156,7 @@ def _top(path: Path) -> Path:
     return folder
 
 
-@cache
-def _imports(path: Path) -> frozenset[str]:
-    source = path.read_bytes()
+def _imports(path: Path, source: bytes) -> frozenset[str]:
     package = path.relative_to(_top(path)).parent.parts
     named = set() if path == _ALL_MODELS else set(_NAMED.findall(source.decode()))
     return frozenset(_names(ast.parse(source).body, package)) | named
@@ -132,13 +180,12 @@ def _names(statements: Iterable[ast.AST], package: tuple[str, ...]) -> Iterator[
                 yield from _names(inner, package)
 
 
-@cache
-def _meaning(path: Path) -> bytes:
+def _meaning(path: Path, source: bytes) -> bytes:
     """A digest of a module's compiled code, without docstrings and line numbers."""
-    tree = ast.parse(path.read_bytes())
+    tree = ast.parse(source)
     tree.body = _without_texts(tree.body)
     code = compile(tree, path.name, "exec", dont_inherit=True)
-    return hashlib.sha256(repr(_said(code)).encode()).digest()
+    return hashlib.sha256(repr(said(code)).encode()).digest()
 
 
 def _without_texts(statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -151,8 +198,9 @@ def _without_texts(statements: list[ast.stmt]) -> list[ast.stmt]:
     return kept
 
 
-def _said(code: CodeType) -> tuple[Any, ...]:
-    constants = [_said(value) if isinstance(value, CodeType) else _stable(value) for value in code.co_consts]
+def said(code: CodeType) -> tuple[Any, ...]:
+    """What code does, in a form whose text is the same in every process; where it is does not count."""
+    constants = [said(value) if isinstance(value, CodeType) else _stable(value) for value in code.co_consts]
     names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
     return code.co_name, code.co_flags, code.co_code, code.co_exceptiontable, names, constants
 
