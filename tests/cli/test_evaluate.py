@@ -69,11 +69,10 @@ def test_a_stored_model_keeps_its_threshold(command, tmp_path):
     assert "every row counts" not in stored.err
     other = command(*parts, "--from", "m", "--min-rating", 2, "--json", "-")
     assert json.loads(other.out)["metrics"] != json.loads(asked.out)["metrics"]
-    fact = "the model counts ratings from 4 on as positive, and no rating was found in"
-    for name in ("test", "train"):  # without ratings, every row would be a positive
+    for name in ("train", "test"):  # without ratings, every row is a positive
         text = (tmp_path / f"{name}.csv").read_text().splitlines()
         (tmp_path / f"{name}.csv").write_text("\n".join(line.rpartition(",")[0] for line in text))
-        refused(command(*parts, "--from", "m"), f"{fact} {name}.csv; say which column it is with --rating NAME")
+    assert command(*parts, "--from", "m").code == 0
 
 
 def test_a_pool_goes_with_sampling(command, clicks):

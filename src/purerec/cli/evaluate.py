@@ -99,16 +99,11 @@ def evaluate(
     else:
         model = model_name(cast(str, model))
         chosen = make_model(model, **settings_of(set_, settings, model))
-    usual = chosen.fitted_on if from_ is not None else None
-    as_before = usual is not None and usual.positive_rating is not None and reading.min_rating is None
-    log, parts = given.load(data, split, reading, explain_positives=not as_before)
-    if usual is not None:
-        files = ((parts.train, given.train), (parts.valid, given.valid), (parts.test, given.test))
-        found = {usual.threshold_for(part, str(data or file)) for part, file in files if part is not None}
-        (least,) = found  # the parts of a split agree
-        if least != parts.test.positive_rating:
-            parts = parts.with_positives(least)
-            console.note(f"ratings of at least {least:g} count as positive, as in the fit of {from_}")
+    usual = chosen.fitted_on.positive_rating if from_ is not None and reading.min_rating is None else None
+    log, parts = given.load(data, split, reading, explain_positives=usual is None)
+    if usual is not None and parts.test.rating is not None and parts.test.positive_rating is None:
+        parts = parts.with_positives(usual)
+        console.note(f"ratings of at least {usual:g} count as positive, as in the fit of {from_}")
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
     grouping = None

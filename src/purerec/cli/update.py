@@ -59,7 +59,6 @@ def update(
             return
         as_before = reading.min_rating is None and model.fitted_on.positive_rating is not None
         new = reading.load(data, explain_positives=not as_before)
-        new = replace(new, positive_rating=model.fitted_on.threshold_for(new, data))
         before, pairs, watch = model.fitted_on.updated, len(model.known.touched), Stopwatch()
         run = Run(progress=console.progress(), callbacks=epoch_lines())
         model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=run)

@@ -5,7 +5,7 @@ import pytest
 
 from conftest import purerec
 from purerec.data.interactions import Interactions
-from purerec.errors import DataError, StoreError
+from purerec.errors import StoreError
 from purerec.models.registry import load_model, make_model
 from purerec.storage import HEAD, read_folder, write_folder
 
@@ -78,15 +78,6 @@ def test_an_update_with_low_ratings_only_needs_no_training(model):
     assert model.fitted_on == before[1]
 
 
-def test_an_update_without_ratings_is_refused(model):
-    before = model.score([0]), len(model.users)
-    fact = "the model counts ratings from 4 on as positive, and no rating was found in 'data'; say which .* rating='"
-    with pytest.raises(DataError, match=fact):
-        model.update(Interactions.from_columns(["u0", "u9"], ["i7", "i7"]))
-    np.testing.assert_array_equal(model.score([0]), before[0])
-    assert len(model.users) == before[1]
-
-
 def test_the_command(tmp_path):
     rows = [",".join(map(str, row)) for row in (*POSITIVE, *LOW)]
     data, later, folder = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "m"
@@ -102,7 +93,3 @@ def test_the_command(tmp_path):
     assert '"i8"' in shown.stdout
     again = purerec("update", folder, later, "--out", folder, check=0)
     assert "nothing new" in again.stdout
-    later.write_text("user,item,zeal\nu0,i7,1\n")
-    refused = purerec("update", folder, later, "--out", folder, check=2)
-    assert f"no rating was found in {later}; say which column it is with --rating NAME" in refused.stderr
-    purerec("update", folder, later, "--rating", "zeal", "--out", folder, check=0)

@@ -138,22 +138,6 @@ class FittedOn(_Facts):
         except ValidationError as error:
             raise StoreError(f"fitted_on: {first_problem(error)}") from None
 
-    def threshold_for(self, log: Interactions, where: str) -> float | None:
-        """The rating from which rows of another log count as positive: its own, or that of the fit.
-
-        `where` names the log in the error if it has no ratings to compare: its rows would all count.
-        """
-        if log.positive_rating is not None or self.positive_rating is None:
-            return log.positive_rating
-        if log.rating is None:
-            raise DataError(
-                f"the model counts ratings from {self.positive_rating:g} on as positive, and no rating was found in "
-                f"{where}",
-                "say which column it is with rating='NAME'",
-                command="say which column it is with --rating NAME",
-            )
-        return self.positive_rating
-
     def to_dict(self) -> dict[str, Any]:
         """For a manifest."""
         return self.model_dump(exclude_defaults=True)

@@ -79,8 +79,7 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
 
 def unite(model: Recommender, new: Interactions) -> Growth:
     """The positives that a model has seen and those of a log, with vocabularies that cover both."""
-    log = new.compact()
-    log = replace(log, positive_rating=model.fitted_on.threshold_for(log, f"'{log.name}'"))
+    log = _as_the_model_sees_it(model, new.compact())
     users, user_idx = append(model.users, log.users)
     items, item_idx = append(model.items, log.items)
     shape, seen, touched = (len(users), len(items)), model.seen, model.known.touched
@@ -138,6 +137,14 @@ def _check(model: Recommender, epochs: int | None) -> None:
         raise ConfigError(f"{model.name} is fitted from scratch by an update, by its own settings; leave epochs out")
     if epochs < 1:
         raise ConfigError(f"epochs must be at least 1, not {epochs!r}")
+
+
+def _as_the_model_sees_it(model: Recommender, log: Interactions) -> Interactions:
+    """Ratings without a threshold of their own get that of the first fit."""
+    threshold = model.fitted_on.positive_rating
+    if log.rating is not None and log.positive_rating is None and threshold is not None:
+        return replace(log, positive_rating=threshold)
+    return log
 
 
 def _labels(old: pl.Series | None, n_old: int, new: pl.Series | None, new_at: I64, n: int) -> pl.Series | None:
