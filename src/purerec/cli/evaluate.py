@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from purerec.cli.clusters.connecting import OnOpt
-from purerec.cli.groups import Parts, Reading, as_given
+from purerec.cli.groups import Parts, Reading, as_given, warn_of_no_ratings
 from purerec.cli.options import (
     FEW_USERS,
     DataOpt,
@@ -101,7 +101,9 @@ def evaluate(
         chosen = make_model(model, **settings_of(set_, settings, model))
     usual = chosen.fitted_on.positive_rating if from_ is not None and reading.min_rating is None else None
     log, parts = given.load(data, split, reading, explain_positives=usual is None)
-    if usual is not None and parts.test.rating is not None and parts.test.positive_rating is None:
+    if usual is not None and parts.test.rating is None:
+        warn_of_no_ratings(str(data or given.test), usual)
+    elif usual is not None and parts.test.positive_rating is None:
         parts = parts.with_positives(usual)
         console.note(f"ratings of at least {usual:g} count as positive, as in the fit of {from_}")
     if settings is not None:

@@ -165,6 +165,14 @@ class Reading(FileColumns):
             )
 
 
+def warn_of_no_ratings(source: str, threshold: float | None) -> None:
+    """For data of a model that was fitted on the rows above a threshold."""
+    console.warn(
+        f"{source}: no ratings were found, so every row counts as positive, although the model was fitted on ratings "
+        f"of at least {threshold:g}; if there are ratings, say where with --rating NAME"
+    )
+
+
 @dataclass(frozen=True)
 class ReadingWithTitles(Reading):
     """How to read a file, and information about its items."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from purerec.cli.groups import ReadingWithTitles
+from purerec.cli.groups import ReadingWithTitles, warn_of_no_ratings
 from purerec.cli.options import DataOpt, FolderArg, SeedOpt, command, epoch_lines, imports_of, note_compiling
 from purerec.errors import ConfigError, counted
 from purerec.output import console
@@ -59,6 +59,8 @@ def update(
             return
         as_before = reading.min_rating is None and model.fitted_on.positive_rating is not None
         new = reading.load(data, explain_positives=not as_before)
+        if as_before and new.rating is None:
+            warn_of_no_ratings(data, model.fitted_on.positive_rating)
         before, pairs, watch = model.fitted_on.updated, len(model.known.touched), Stopwatch()
         run = Run(progress=console.progress(), callbacks=epoch_lines())
         model.update(_with_ids_of(model, new), seed=seed, epochs=epochs, run=run)

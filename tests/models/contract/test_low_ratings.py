@@ -93,3 +93,9 @@ def test_the_command(tmp_path):
     assert '"i8"' in shown.stdout
     again = purerec("update", folder, later, "--out", folder, check=0)
     assert "nothing new" in again.stdout
+    likes = tmp_path / "likes.csv"
+    likes.write_text("user,item,grade\nu0,i8,1\n")
+    unrated = purerec("update", folder, likes, "--out", tmp_path / "other", check=0)
+    assert "likes.csv: no ratings were found, so every row counts as positive" in unrated.stderr
+    rated = purerec("update", folder, likes, "--rating", "grade", "--out", tmp_path / "other", check=0)
+    assert "no ratings" not in rated.stderr
