@@ -14,9 +14,9 @@ from purerec.errors import ConfigError, DataError, ScoreError
 from purerec.ranking import ranks as ranking
 from purerec.ranking import scorers
 from purerec.ranking.rank_counts import MANY
-from purerec.ranking.ranks import Ranks, ranks, tie_order, top_k, top_k_of_row
+from purerec.ranking.ranks import ranks, tie_order, top_k, top_k_of_row
 from purerec.ranking.scorers import Factors
-from ranking.known_scores import Product, Table
+from ranking.known_scores import Product, Table, as_dict, full_sort, random_pairs, ranks_by_sorting
 
 
 def random_factors(
@@ -29,44 +29,8 @@ def random_factors(
     return Factors(draw(n_users, dim), draw(n_items, dim), draw(n_items) if bias else None)
 
 
-def random_pairs(rng: np.random.Generator, n_users: int, n_items: int, share: float) -> Csr:
-    return Csr.of(*np.nonzero(rng.random((n_users, n_items)) < share), (n_users, n_items))
-
-
 def empty_pairs(n_users: int, n_items: int) -> Csr:
     return Csr.of([], [], (n_users, n_items))
-
-
-def full_sort(scores: np.ndarray, user: int, candidates: np.ndarray, seed: int) -> np.ndarray:
-    """The candidates of a user, best first, under the tie rule."""
-    place = np.argsort(tie_order(scores.shape[1], seed))
-    return candidates[np.lexsort((place[candidates], -scores[user, candidates].astype(np.float64)))]
-
-
-def ranks_by_sorting(
-    scores: np.ndarray, positives: Csr, excluded: Csr | None, pool: Csr | None, seed: int
-) -> dict[int, list[int]]:
-    n_users, n_items = scores.shape
-    result = {}
-    for user in range(n_users):
-        if pool is not None:
-            candidates = np.union1d(pool.row(user), positives.row(user))
-        else:
-            candidates = np.arange(n_items)
-            if excluded is not None:
-                candidates = np.setdiff1d(candidates, excluded.row(user))
-        order = full_sort(scores, user, candidates, seed).tolist()
-        found = sorted(order.index(item) + 1 for item in positives.row(user).tolist() if item in order)
-        if found:
-            result[user] = found
-    return result
-
-
-def as_dict(found: Ranks) -> dict[int, list[int]]:
-    return {
-        int(user): found.values[a:b].tolist()
-        for user, a, b in zip(found.user_idx, found.indptr[:-1], found.indptr[1:], strict=True)
-    }
 
 
 SIZES = [(1, 1, 1), (7, 64, 3), (5, 65, 4), (70, 300, 5), (66, 1024, 1), (9, 2500, 8)]
@@ -362,53 +326,3 @@ def test_one_list_for_all_ranks_like_any_other_list(monkeypatch):
     general = ranking.ranks(Popular(), positives, excluded=excluded, seed=2)
     for name in ("user_idx", "indptr", "values"):
         np.testing.assert_array_equal(getattr(short, name), getattr(general, name))
-
-
-@pytest.mark.parametrize("kind", [np.float64, np.int64])
-@pytest.mark.parametrize("pooled", [False, True])
-def test_scores_that_float32_does_not_hold_are_not_made_ties(kind: type, pooled: bool) -> None:
-    """Seconds since 1970, a few of which are 0: rounded to float32, most are equal."""
-    rng = np.random.default_rng(0)
-    n_users, n_items = 70, 1500
-    scores = (1_700_000_000 + rng.integers(0, 60 * n_items, (n_users, n_items))).astype(kind)
-    scores[:, ::7] = 0
-    scores[:, 1::7] %= 5  # ties
-    positives, others = random_pairs(rng, n_users, n_items, 0.03), random_pairs(rng, n_users, n_items, 0.1)
-    others = Csr.of(*np.nonzero(others.to_scipy().toarray() > positives.to_scipy().toarray()), positives.shape)
-    how: dict[str, Any] = {"pool": others} if pooled else {"excluded": others}
-    found = ranks(Table(scores), positives, **how)
-    assert as_dict(found) == ranks_by_sorting(scores, positives, how.get("excluded"), how.get("pool"), 0)
-    listed = top_k(Table(scores), np.arange(n_users), 30)
-    for user in range(n_users):
-        best = full_sort(scores, user, np.arange(n_items), 0)[:30]
-        assert listed.items[user].tolist() == best.tolist()
-        assert top_k_of_row(scores[user], 30).items[0].tolist() == best.tolist()
-        assert listed.scores[user].tolist() == scores[user, best].astype(np.float32).tolist()
-    assert listed.scores.dtype == top_k_of_row(scores[0], 3).scores.dtype == np.float32
-
-
-def test_parts_of_different_precision() -> None:
-    rng = np.random.default_rng(1)
-    scores = 1e9 + rng.permuted(np.tile(np.arange(90.0), (200, 1)), axis=1)
-    scores[:70] -= 1e9
-
-    class Mixed(Table):
-        def score(self, user_idx: Any, /) -> np.ndarray:
-            found = super().score(user_idx)
-            return found.astype(np.float32) if found.max() < 1e6 else found
-
-    listed = top_k(Mixed(scores), np.arange(200), 90)
-    assert np.array_equal(listed.items, np.argsort(-scores, axis=1))
-    positives = random_pairs(rng, 200, 90, 0.1)
-    assert as_dict(ranks(Mixed(scores), positives)) == ranks_by_sorting(scores, positives, None, None, 0)
-
-
-def test_a_float64_that_is_too_large_is_refused() -> None:
-    scores = np.zeros((3, 5))
-    scores[1, 2] = 1e39
-    with pytest.raises(ScoreError, match="NaN or infinite score for user index 1"):
-        ranks(Table(scores), random_pairs(np.random.default_rng(0), 3, 5, 1.0))
-    with pytest.raises(ScoreError, match="NaN or infinite score"):
-        top_k(Table(scores), [0, 1], 2)
-    with pytest.raises(ScoreError, match="NaN or infinite score"):
-        top_k_of_row(scores[1], 2)

@@ -220,7 +220,9 @@ def top_k_of_row(
     """(1, k) the same for one person, given their scores (n_items,), without the items of `excluded`."""
     if scores.ndim != 1:
         raise ScoreError(f"scores must be those of one person, not a table of the shape {scores.shape}")
-    scores, n = scores.astype(precision_of(scores), copy=False), len(scores)
+    n = len(scores)
+    if scores.dtype != np.float32:
+        scores = scores.astype(precision_of(scores))
     with np.errstate(over="ignore"):  # a float64 that is too large becomes inf, which is an error
         if not np.isfinite(scores.astype(np.float32, copy=False)).all():
             raise ScoreError(f"{name} gave a NaN or infinite score; {DIVERGED}")
