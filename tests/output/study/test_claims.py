@@ -7,6 +7,7 @@ from output.study.made import better, one, panel, swept
 from purerec.errors import ConfigError
 from purerec.experiments.reproduce import names
 from purerec.output.study.claims import as_table, claim_specs, judge, summary
+from purerec.output.study.tables import change
 from purerec.output.study.tests import ClaimSpec
 
 HIGH, LOW = [0.42, 0.43, 0.44], [0.30, 0.301, 0.302]
@@ -40,12 +41,23 @@ def test_best_needs_the_majority_of_metrics_on_every_data_set():
     assert verdict(compared(second), test="best").verdict == "does not hold"
 
 
+def test_the_highest_mean_must_be_significant():
+    values = {"pure": HIGH, "bpr": LOW}
+    unsure = compared(values, tests=[better("bpr", -0.1, 0.16)])
+    assert verdict(unsure, test="best").verdict == "holds in part"
+    assert "p 0.16" in verdict(unsure, test="best").effect
+
+
+def test_no_change_has_no_sign():
+    assert [change(share) for share in (-0.0001, 0.0001, 0.012, -0.5)] == ["0.0%", "0.0%", "+1.2%", "-50.0%"]
+
+
 def test_a_case_names_its_protocol_where_there_are_two():
     values = {"pure": HIGH, "bpr": LOW}
     both = one("t", panels=[panel(values, protocol="sampled"), panel(values), panel(values, data="yelp")])
     assert verdict(both, test="best").effect == (
-        "ml-100k, sampled: 1 of 1, P@5 +42.9% against bpr; ml-100k, exact: 1 of 1, P@5 +42.9% against bpr; "
-        "yelp: 1 of 1, P@5 +42.9% against bpr"
+        "ml-100k, sampled: 1 of 1, P@5 +42.9% against bpr, p 0.0016; "
+        "ml-100k, exact: 1 of 1, P@5 +42.9% against bpr, p 0.0016; yelp: 1 of 1, P@5 +42.9% against bpr, p 0.0016"
     )
     found = verdict(both, test="better", rivals=["bpr"]).effect
     assert [part.split(" P@5")[0] for part in found.split("; ")] == ["ml-100k, sampled", "ml-100k, exact", "yelp"]

@@ -10,7 +10,7 @@ from purerec.output.charts import Chart
 from purerec.output.study.claims import Judged, as_table, claim_specs, judge, summary
 from purerec.output.study.figures import FigureSpec, charts_of, figure_specs
 from purerec.output.study.results import StudyResults, panels
-from purerec.output.study.tables import short, tables_of
+from purerec.output.study.tables import change, short, tables_of
 
 _CLASSES = {"holds": "good", "holds in part": "part", "does not hold": "bad", "no results yet": "dim"}
 _TITLE = "PURE and its rivals: a study"
@@ -69,7 +69,7 @@ def _leaders(results: Mapping[str, StudyResults]) -> list[str]:
             text = f"{name}, {panel.data} ({panel.label}): {best} has the best {panel.metric}, {short(means[best])}"
             if best != panel.baseline:
                 behind = means[panel.baseline] / means[best] - 1
-                text += f"; {panel.baseline} {behind:+.1%}"
+                text += f"; {panel.baseline} {change(behind)}"
             said.append(text)
     return said
 

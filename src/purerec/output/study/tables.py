@@ -30,6 +30,12 @@ def seconds(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.1 else f"{value:.3f}"
 
 
+def change(share: float) -> str:
+    """A relative difference for people."""
+    text = f"{share:+.1%}"
+    return text.lstrip("+-") if float(text.rstrip("%")) == 0 else text
+
+
 def p_value(p: float | None) -> str:
     """A probability for people."""
     return "" if p is None else "< 0.0001" if p < 1e-4 else f"{p:.2g}"
@@ -82,7 +88,7 @@ def _validation(found: StudyResults) -> list[TextTable]:
     rows = found["rows"]
     metrics = list(next(iter(rows.values()))["metrics"])
     lines = [
-        [name, *(short(row["metrics"][m]) for m in metrics), f"{row['gain']:+.1%} ± {row['gain_error']:.1%}"]
+        [name, *(short(row["metrics"][m]) for m in metrics), f"{change(row['gain'])} ± {row['gain_error']:.1%}"]
         for name, row in rows.items()
     ]
     return [TextTable(found["title"], ["", *metrics, f"gain over {found['baseline']}"], lines)]

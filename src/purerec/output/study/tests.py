@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from purerec.evaluation.significance import holm
 from purerec.output.study.results import Pair, PanelResults, welch
-from purerec.output.study.tables import p_value, seconds
+from purerec.output.study.tables import change, p_value, seconds
 
 ClaimVerdict = Literal["holds", "holds in part", "does not hold", "no results yet"]
 _SIGNIFICANT = 0.05
@@ -92,8 +92,11 @@ def _verdict(good: int, total: int, *, most: float = 1.0) -> ClaimVerdict:
 
 
 def _best(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
-    """The columns where the model has the highest mean of the paper's methods; significance in the deciding one."""
-    best, majorities, pairs, said = 0, 0, [], []
+    """The columns where the model has the highest mean of the paper's methods; significance in the deciding one.
+
+    The claim holds if these are most columns of every panel, and the difference is significant in all of them.
+    """
+    best, most, pairs, said = 0, [], [], []
     for panel in panels:
         rivals = [name for name in claim.rivals or _METHODS if name in panel.models]
         if claim.model not in panel.models or not rivals:
@@ -103,14 +106,17 @@ def _best(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
         strongest = max(rivals, key=lambda rival: panel.mean(rival, panel.metric))
         gain = panel.mean(claim.model, panel.metric) / panel.mean(strongest, panel.metric) - 1
         pairs.append(panel.pair(claim.model, strongest, panel.metric))
-        columns = f"{ahead} of {len(metrics)}, {panel.metric} {gain:+.1%} against {strongest}"
+        sure = f"p {p_value(pairs[-1].p) or 'unknown'}"
+        columns = f"{ahead} of {len(metrics)}, {panel.metric} {change(gain)} against {strongest}, {sure}"
         said.append(f"{_case(panel, panels)}: {columns}")
-        best, majorities = best + ahead, majorities + (2 * ahead > len(metrics))
+        best += ahead
+        most.append(2 * ahead > len(metrics) and pairs[-1].difference > 0)
     if not said:
         return None
-    verdict: ClaimVerdict = "holds" if majorities == len(said) else "holds in part" if best else "does not hold"
+    everywhere = all(most) and all(p < _SIGNIFICANT for p in _corrected(pairs))
+    verdict: ClaimVerdict = "holds" if everywhere else "holds in part" if best else "does not hold"
     return Finding(
-        verdict, "; ".join(said), f"highest mean; {_how(pairs)} against the strongest rival", _largest(pairs)
+        verdict, "; ".join(said), f"highest mean; {_how(pairs)}, Holm, against the strongest rival", _largest(pairs)
     )
 
 
@@ -126,12 +132,12 @@ def _better(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
             gain = panel.mean(claim.model, metric) / panel.mean(rival, metric) - 1
             expected = claim.expected.get(panel.data)
             beside = "" if expected is None else f" (paper {expected:+.0%})"
-            said.append(f"{_case(panel, panels)} {metric} {gain:+.1%}{beside}, p {p_value(pairs[-1].p) or 'unknown'}")
+            said.append(
+                f"{_case(panel, panels)} {metric} {change(gain)}{beside}, p {p_value(pairs[-1].p) or 'unknown'}"
+            )
     if not pairs:
         return None
-    # Some are significant by chance: correct the p-values for their number.
-    corrected = holm([1.0 if pair.p is None else pair.p for pair in pairs])
-    good = sum(pair.difference > 0 and p < _SIGNIFICANT for pair, p in zip(pairs, corrected, strict=True))
+    good = sum(pair.difference > 0 and p < _SIGNIFICANT for pair, p in zip(pairs, _corrected(pairs), strict=True))
     return Finding(_verdict(good, len(pairs)), "; ".join(said), f"{_how(pairs)}, Holm", _largest(pairs))
 
 
@@ -143,6 +149,11 @@ def _case(panel: PanelResults, panels: Sequence[PanelResults]) -> str:
 
 def _how(pairs: Sequence[Pair]) -> str:
     return f"t-test {' or '.join(sorted({pair.how for pair in pairs}))}"
+
+
+def _corrected(pairs: Sequence[Pair]) -> list[float]:
+    """p-values corrected for their number, since some are small by chance."""
+    return list(holm([1.0 if pair.p is None else pair.p for pair in pairs]))
 
 
 def _largest(pairs: Sequence[Pair]) -> float | None:
@@ -185,7 +196,7 @@ def _weaker_and_faster(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Find
             gap = panel.mean(name, metric) / panel.mean(claim.model, metric) - 1
             pairs.append(pair)
             good += share < 1 and gap < 0 and pair.p is not None and pair.p < _SIGNIFICANT
-            said.append(f"{name} {share:.2g} of its time, {metric} {gap:+.1%}")
+            said.append(f"{name} {share:.2g} of its time, {metric} {change(gap)}")
     if not pairs:
         return None
     return Finding(_verdict(good, len(pairs)), "; ".join(said), f"{_how(pairs)} of {metric}", _largest(pairs))
