@@ -55,6 +55,7 @@ def test_a_mark_after_a_space_does_not_quote(tmp_path):
         ('user,name,item\n1,"a\nb",5\n\n2,b,6\n1,"c, d",e,7\n', "row 6 has 4 fields"),
         ("user,item,name\n1,5,a\n2,6", "row 3 has 2 fields"),
         ("user::name::item\n1::a::5\n2::6\n", "row 3 has 2 fields"),
+        ('user::name::item\n1::"a\nb"::6\n', "row 2 has 2 fields"),
     ],
 )
 def test_a_row_with_other_fields_is_named_even_if_they_are_not_needed(tmp_path, content, message):

@@ -38,7 +38,7 @@ class TextRows:
     def line(self, at: int) -> int:
         """The line of the file, from 1, at which a row of the table starts."""
         row = int(self.rows[at])
-        if not _has_quotes(self.layout) or b'"' not in self.body:
+        if not has_quotes(self.layout) or b'"' not in self.body:
             return self.first_line + row
         # A quoted field may span several lines.
         before = 0
@@ -70,7 +70,7 @@ def polars_csv(
         separator=layout.delimiter[0],
         schema=schema,
         columns=[f"column_{step * n}" for n in sorted(layout.roles.values())],
-        quote_char='"' if _has_quotes(layout) else None,
+        quote_char='"' if has_quotes(layout) else None,
         glob=False,
     )
     table = table.select([pl.col(f"column_{step * n}").alias(role) for role, n in layout.roles.items()])
@@ -85,7 +85,7 @@ def unquoted(cells: pl.Expr) -> pl.Expr:
 
 def with_quotes(layout: TextLayout, content: Content, start: int, where: str) -> TextLayout:
     """The layout with the meaning that quotation marks have in these rows."""
-    if not _has_quotes(layout) or marks_quote(content, start, layout.delimiter, len(layout.names), where):
+    if not has_quotes(layout) or marks_quote(content, start, layout.delimiter, len(layout.names), where):
         return layout
     return replace(layout, quoted=False)
 
@@ -115,7 +115,7 @@ def text_rows(content: Content, start: int, layout: TextLayout, where: str) -> T
         raise ReadError(f"{where}: there are no interactions in it; give a file with one interaction per row")
     split = replace(layout, delimiter=_STAND_IN) if layout.delimiter == "::" else layout
     separated = body.replace(b"::", _STAND_IN.encode()) if split is not layout else body
-    if (at := uneven_row(separated, 0, split.delimiter, len(layout.names), quoted=_has_quotes(split))) is not None:
+    if (at := uneven_row(separated, 0, split.delimiter, len(layout.names), quoted=has_quotes(split))) is not None:
         _raise_uneven(separated, at, first_line, split, where)
     try:
         table = polars_csv(separated, split, {role: pl.String() for role in layout.roles}, skip_lines=0)
@@ -128,7 +128,8 @@ def text_rows(content: Content, start: int, layout: TextLayout, where: str) -> T
     return TextRows(table.drop(_ROW), table[_ROW], body, first_line, layout)
 
 
-def _has_quotes(layout: TextLayout) -> bool:
+def has_quotes(layout: TextLayout) -> bool:
+    """Return whether quotation marks enclose fields; beside '::' they never do."""
     return layout.quoted and layout.delimiter not in ("::", _STAND_IN)
 
 
@@ -145,7 +146,7 @@ def _blank_rows(separated: bytes, layout: TextLayout) -> pl.Series:
         has_header=False,
         separator=layout.delimiter,
         schema=everything,
-        quote_char='"' if _has_quotes(layout) else None,
+        quote_char='"' if has_quotes(layout) else None,
     )
     blank = _looks_blank(table.to_series(0))
     for n in range(1, table.width):
@@ -165,7 +166,7 @@ def _raise_uneven(body: bytes, at: int, first_line: int, layout: TextLayout, whe
 
 def _fields(text: str, layout: TextLayout) -> int:
     """The number of fields of the first row."""
-    if not _has_quotes(layout):
+    if not has_quotes(layout):
         return len(text.partition("\n")[0].split(layout.delimiter))
     try:
         return len(next(csv.reader(io.StringIO(text, newline=""), delimiter=layout.delimiter)))

@@ -17,7 +17,7 @@ import polars as pl
 
 from purerec.data.interactions import Interactions
 from purerec.data.text.contents import Content, is_utf8
-from purerec.data.text.delimited import POLARS_ERRORS, TextRows, polars_csv, text_rows, with_quotes
+from purerec.data.text.delimited import POLARS_ERRORS, TextRows, has_quotes, polars_csv, text_rows, with_quotes
 from purerec.data.text.scanning import has_other_colons, may_have_unusual_integers, uneven_row
 from purerec.data.text.sniffing import CANONICAL_INTEGER, Role, TextLayout, plain_headings
 from purerec.data.validation import checked
@@ -94,8 +94,12 @@ def _read_typed(path: Path | None, content: Content, start: int, layout: TextLay
     if layout.delimiter == "::" and has_other_colons(content.raw, start):
         return None
     # polars counts the fields of a row only if all of them are needed and line breaks are never part of one.
-    counts = len(layout.roles) == len(layout.names) and content.raw.find(b'"', start) < 0
-    if not counts and not _is_even(content, start, layout):
+    n_fields = len(layout.names)
+    counted = len(layout.roles) == n_fields and content.raw.find(b'"', start) < 0
+    if (
+        not counted
+        and uneven_row(content.raw, start, layout.delimiter, n_fields, quoted=has_quotes(layout)) is not None
+    ):
         return None
     is_file = path is not None and isinstance(content.raw, mmap.mmap) and is_utf8(str(path))
     source = path if path is not None and is_file else bytes(content.raw)
@@ -106,11 +110,6 @@ def _read_typed(path: Path | None, content: Content, start: int, layout: TextLay
     if any('"' in cell for row in layout.sample for cell in row):  # a line of the sample may be half of a row
         table = with_integer_ids(table)
     return _without_blank_rows(table, content, layout)
-
-
-def _is_even(content: Content, start: int, layout: TextLayout) -> bool:
-    n_fields = len(layout.names)
-    return uneven_row(content.raw, start, layout.delimiter, n_fields, quoted=layout.quoted) is None
 
 
 def _without_blank_rows(table: pl.DataFrame, content: Content, layout: TextLayout) -> pl.DataFrame | None:
