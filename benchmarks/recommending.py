@@ -31,6 +31,7 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.data.vocabulary import Vocabulary
 from purerec.experiments.provenance import write_results
 from purerec.models.contract.recommender import Recommender
+from purerec.models.contract.trained import Trained
 from purerec.models.registry import make_model
 
 F32 = npt.NDArray[np.float32]
@@ -52,12 +53,12 @@ def make_factors(n_users: int, n_items: int, dim: int, seen: int) -> tuple[Recom
     item = rng.integers(0, n_items, len(user), dtype=np.int32)
     log = Interactions(Vocabulary.of(range(n_users), "user"), Vocabulary.of(range(n_items), "item"), user, item)
     model = make_model("bpr", epochs=0, dim=dim)
-    model._params = {
+    params = {
         "user": rng.normal(size=(n_users, dim)).astype(np.float32),
         "item": rng.normal(size=(n_items, dim)).astype(np.float32),
         "item_bias": np.zeros(n_items, dtype=np.float32),
     }
-    model._remember(log, 0, 0.0)
+    model._complete(Trained(params), log, 0, 0.0)
     return model, log.positives
 
 

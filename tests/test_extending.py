@@ -22,20 +22,21 @@ class Recent(pr.Recommender):
     name = "recent"
 
     def _fit(self, train, valid, seed, run):
-        self._last = np.zeros(train.n_items, dtype=np.float32)
-        np.maximum.at(self._last, train.item_idx, np.arange(len(train), dtype=np.float32))
+        last = np.zeros(train.n_items, dtype=np.float32)
+        np.maximum.at(last, train.item_idx, np.arange(len(train), dtype=np.float32))
+        return last
 
     def _score(self, user_idx):
-        return np.repeat(self._last[None], len(user_idx), axis=0)
+        return np.repeat(self.learned[None], len(user_idx), axis=0)
 
     def _layout(self):
         return {"last": Part(("items",))}
 
     def _state(self):
-        return {"last": self._last}
+        return {"last": self.learned}
 
-    def _set_state(self, state):
-        self._last = state["last"]
+    def _from_state(self, state, known):
+        return state["last"]
 
 
 @pytest.fixture

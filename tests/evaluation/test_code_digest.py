@@ -91,7 +91,7 @@ def test_a_model_that_derives_from_recommender_has_a_digest_too(notebook):
             config_class = MineConfig
 
             def _fit(self, train, valid, seed, run):
-                super()._fit(train, valid, seed, run)
+                return super()._fit(train, valid, seed, run)
     """
     first = notebook(text)
     assert notebook(text) == first

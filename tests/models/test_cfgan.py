@@ -11,6 +11,7 @@ from conftest import checkerboard, need
 from purerec.engines.columns import choose_columns
 from purerec.errors import MissingExtraError
 from purerec.models.cfgan import CFGAN, CFGANGame
+from purerec.models.contract.trained import Trained
 from purerec.training.run import Run
 
 need("torch")
@@ -112,7 +113,7 @@ def test_scores_are_the_generators_outputs(based):
     game = CFGANGame(model, data.positives, seed=0)
     game.epoch(0)
     model.fit(data, seed=0)
-    model._params = game.parameters()
+    model.learned = Trained(game.parameters())
     engine = game.engine
     vectors = engine.vectors(choose_columns(engine.matrix, 100, np.random.default_rng(0)), torch.Generator())
     out = engine.made(engine.generator.weights, vectors).numpy()

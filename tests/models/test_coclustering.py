@@ -89,13 +89,13 @@ def test_scores_are_the_predictions():
     liked[data.positives.users, data.positives.indices] = 1
     counts = liked.sum(axis=1, keepdims=True)
     weight = np.where(liked > 0, 1, 1.5 * counts / (data.n_items - counts))
-    expected = Dense(liked, weight, (3, 2)).predicted(model._params["user_cluster"], model._params["item_cluster"])
+    expected = Dense(liked, weight, (3, 2)).predicted(model.learned["user_cluster"], model.learned["item_cluster"])
     np.testing.assert_allclose(model.score(np.arange(data.n_users)), expected, atol=1e-5)
 
 
 def test_two_tastes_are_found():
     model = CoClustering(user_clusters=2, item_clusters=2).fit(checkerboard())
-    user, item = model._params["user_cluster"], model._params["item_cluster"]
+    user, item = model.learned["user_cluster"], model.learned["item_cluster"]
     assert len(set(user[::2])) == len(set(user[1::2])) == len(set(item[::2])) == len(set(item[1::2])) == 1
     assert user[0] != user[1]
 
@@ -109,7 +109,7 @@ def test_more_restarts_are_never_worse():
         weight = 16.0 * data.positives.counts / (30 - data.positives.counts)
         known = Targets(data.positives.users, data.positives.indices, np.ones(data.n_positives, np.float32))
         task = ClusteringProblem(known, weight, data.shape, (4, 4))
-        clusters = model._params["user_cluster"], model._params["item_cluster"]
+        clusters = model.learned["user_cluster"], model.learned["item_cluster"]
         return task.error(*clusters, task.averages(*clusters))
 
     errors = [error(restarts) for restarts in (1, 3, 10)]

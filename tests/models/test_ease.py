@@ -37,7 +37,7 @@ def test_weights_are_the_closed_form(regularization):
     model = EASE(regularization=regularization).fit(data)
     x = zeros_and_ones(data)
     expected = closed_form(x, regularization)
-    np.testing.assert_allclose(model._weights.matrix, expected, atol=1e-5)
+    np.testing.assert_allclose(model.learned.matrix, expected, atol=1e-5)
     np.testing.assert_allclose(model.score(np.arange(data.n_users)), x @ expected, atol=1e-4)
     np.testing.assert_allclose(model.score_history(np.array([3, 7], np.int32)), expected[[3, 7]].sum(0), atol=1e-5)
 
@@ -45,7 +45,7 @@ def test_weights_are_the_closed_form(regularization):
 def test_no_weight_off_the_diagonal_can_be_improved():
     data, regularization = log(seed=1), 5.0
     x = zeros_and_ones(data)
-    b = EASE(regularization=regularization).fit(data)._weights.matrix.astype(np.float64)
+    b = EASE(regularization=regularization).fit(data).learned.matrix.astype(np.float64)
     assert not np.diag(b).any()
     gradient = -2 * x.T @ (x - x @ b) + 2 * regularization * b
     np.fill_diagonal(gradient, 0)
@@ -54,9 +54,9 @@ def test_no_weight_off_the_diagonal_can_be_improved():
 
 def test_blocks_change_nothing(monkeypatch):
     data = log()
-    whole = EASE(regularization=3).fit(data)._weights.matrix
+    whole = EASE(regularization=3).fit(data).learned.matrix
     monkeypatch.setattr(dense, "_BLOCK", 7)
-    np.testing.assert_array_equal(EASE(regularization=3).fit(data)._weights.matrix, whole)
+    np.testing.assert_array_equal(EASE(regularization=3).fit(data).learned.matrix, whole)
 
 
 def test_a_fit_in_panels_gives_the_same_lists(monkeypatch):
@@ -65,7 +65,7 @@ def test_a_fit_in_panels_gives_the_same_lists(monkeypatch):
     monkeypatch.setattr(dense, "_PANEL", 7)
     monkeypatch.setattr(dense, "_DIRECT", 0)
     panels = EASE(regularization=3).fit(data)
-    np.testing.assert_allclose(panels._weights.matrix, whole._weights.matrix, atol=1e-6)
+    np.testing.assert_allclose(panels.learned.matrix, whole.learned.matrix, atol=1e-6)
     assert panels.recommend(k=5).select("user", "item").equals(whole.recommend(k=5).select("user", "item"))
 
 
@@ -137,7 +137,7 @@ def test_data_without_positives_is_refused_in_words():
 
 def test_only_so_many_items_have_a_weight_for_another():
     model = EASE(neighbors=4, regularization=3).fit(log())
-    assert np.count_nonzero([model._weights.row(j) for j in range(25)], axis=0).max() == 4
+    assert np.count_nonzero([model.learned.row(j) for j in range(25)], axis=0).max() == 4
 
 
 def test_a_large_catalogue_has_neighborhoods_unless_told_otherwise(monkeypatch):
@@ -145,11 +145,11 @@ def test_a_large_catalogue_has_neighborhoods_unless_told_otherwise(monkeypatch):
     monkeypatch.setattr(ease, "_MOST_DENSE", 24)
     monkeypatch.setattr(ease, "_NEIGHBORS", 7)
     found, told = EASE(regularization=3).fit(data), EASE(regularization=3, neighbors=7).fit(data)
-    assert isinstance(found._weights, SparseWeights)
-    np.testing.assert_array_equal(found._weights.values, told._weights.values)
-    assert isinstance(EASE(neighbors=24).fit(data)._weights, DenseWeights)
+    assert isinstance(found.learned, SparseWeights)
+    np.testing.assert_array_equal(found.learned.values, told.learned.values)
+    assert isinstance(EASE(neighbors=24).fit(data).learned, DenseWeights)
     monkeypatch.setattr(ease, "_MOST_DENSE", 25)
-    assert isinstance(EASE().fit(data)._weights, DenseWeights)
+    assert isinstance(EASE().fit(data).learned, DenseWeights)
 
 
 def test_a_large_catalogue_is_refused_only_with_too_many_neighbors():
@@ -167,7 +167,7 @@ def test_powers_let_the_many_count_less(neighbors):
     n_user, n_item = x.sum(axis=1), x.sum(axis=0)
     w = x * n_user[:, None] ** -0.5 * n_item**-0.25
     model = EASE(regularization=regularization, user_power=0.5, item_power=0.25, neighbors=neighbors).fit(data)
-    found = np.array([model._weights.row(j) for j in range(25)])
+    found = np.array([model.learned.row(j) for j in range(25)])
     b = found * n_item[:, None] ** 0.25 * n_item**-0.25
     slope = -w.T @ (w - w @ b) + regularization * b
     assert np.abs(slope[b != 0]).max() < 1e-4

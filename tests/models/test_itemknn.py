@@ -62,7 +62,7 @@ def test_blocks_change_nothing(monkeypatch):
 
 def test_only_so_many_neighbours_are_kept():
     data = log()
-    near = ItemKNN(neighbors=3).fit(data)._near
+    near = ItemKNN(neighbors=3).fit(data).learned.near
     assert np.bincount(near.indices, minlength=data.n_items).max() <= 3
 
 
@@ -77,7 +77,7 @@ def test_similarities_are_those_of_implicit():
         peer.fit(data.positives.to_scipy().tocsr().astype(np.float64), show_progress=False)
     theirs = peer.similarity.toarray()
     np.fill_diagonal(theirs, 0)
-    ours = ItemKNN(neighbors=1000, shrinkage=0, person_weight="equal", asymmetry=0.5).fit(data)._near.toarray()
+    ours = ItemKNN(neighbors=1000, shrinkage=0, person_weight="equal", asymmetry=0.5).fit(data).learned.near.toarray()
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
@@ -85,7 +85,7 @@ def test_shrinkage_takes_down_what_rests_on_few():
     # Items 0 and 1 are liked together by ten, 2 and 3 by one.
     user = [*range(10), *range(10), 10, 10]
     data = pr.Interactions.from_columns(user, [0] * 10 + [1] * 10 + [2, 3])
-    near = ItemKNN(shrinkage=2, person_weight="equal", asymmetry=0.5).fit(data)._near.toarray()
+    near = ItemKNN(shrinkage=2, person_weight="equal", asymmetry=0.5).fit(data).learned.near.toarray()
     assert near[0, 1] == pytest.approx(10 / 12)
     assert near[2, 3] == pytest.approx(1 / 3)
 

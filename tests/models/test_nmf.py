@@ -37,7 +37,9 @@ def fitting_of(data, target, **settings):
         background = unlabeled_weight(data.positives.counts, data.n_items, 3.0)
     config = NMFConfig(target=target, unlabeled_ratio=3.0, **settings)
     return (
-        Multiplication(config, csr_array(goal.astype(np.float32)), background, np.random.default_rng(0)),
+        Multiplication(
+            config, csr_array(goal.astype(np.float32)), background, np.zeros(3, np.float32), np.random.default_rng(0)
+        ),
         goal,
         weight,
     )

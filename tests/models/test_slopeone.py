@@ -51,7 +51,7 @@ def test_relevance_by_the_formula(memory_mb):
     model = SlopeOne(unlabeled_ratio=0.7, shrinkage=3, memory_mb=memory_mb).fit(data, seed=4)
     known = [
         dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
-        for row in (model._targets[[u]] for u in range(data.n_users))
+        for row in (model.learned.targets[[u]] for u in range(data.n_users))
     ]
     assert {value for own in known for value in own.values()} == {0.0, 1.0}
     expected = predicted(known, data.n_items, np.zeros(data.n_users), 3)
@@ -75,7 +75,7 @@ def test_with_every_unlabeled_pair_it_is_popularity():
 def test_a_new_person_knows_their_items_and_a_share_of_all_others():
     data = ratings(seed=2)
     model = SlopeOne(unlabeled_ratio=0.5, shrinkage=2).fit(data)
-    common, slopes = model._compared
+    common, slopes = model.learned.products
     history, weight = np.array([1, 4], np.int32), np.full(data.n_items, 0.5 * 2 / (data.n_items - 2))
     value = np.zeros(data.n_items)
     weight[history] = value[history] = 1
@@ -94,5 +94,5 @@ def test_blocks_change_nothing(monkeypatch):
 def test_memory_is_bounded():
     many = pr.Interactions.from_columns(np.repeat(np.arange(50), 20), (np.arange(1000) * 7919) % 20_011)
     model = SlopeOne(memory_mb=1).fit(many)
-    assert model._compared is None
+    assert model.learned.products is None
     assert np.isfinite(model.score([0, 1])).all()

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from purerec.data.interactions import Interactions
 from purerec.jit.decorator import Scalar, kernel
-from purerec.models.contract.fitted_on import need_positives
+from purerec.models.contract.fitted_on import Known, need_positives
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.contract.similar import common_fans
@@ -93,11 +93,11 @@ class CoClustering(RatingModel):
     name: ClassVar[str] = "coclustering"
     config_class = CoClusteringConfig
     config: CoClusteringConfig
+    learned: State
 
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> State:
         config = self.config
         ratings = rating_targets(train) if config.target == "rating" else None
-        self._scale = rating_scale(train, ratings)
         weight = np.zeros(train.n_users)
         if ratings is None:
             weight = unlabeled_weight(need_positives(train).counts, train.n_items, config.unlabeled_ratio)
@@ -108,7 +108,8 @@ class CoClustering(RatingModel):
         found = [problem.descend(config.epochs, rng) for _ in range(config.restarts)]
         _, user_cluster, item_cluster = min(found, key=lambda one: one[0])
         averages = problem.averages(user_cluster, item_cluster)
-        self._params: State = {
+        return {
+            "scale": rating_scale(train, ratings),
             "user_cluster": user_cluster,
             "item_cluster": item_cluster,
             "block": averages.block.astype(np.float32),
@@ -119,19 +120,19 @@ class CoClustering(RatingModel):
 
     def factors(self) -> Factors | None:
         # A user vector that is 1 at the user's cluster selects the row of co-cluster averages.
-        block = self._params["block"]
-        member = np.eye(len(block), dtype=np.float32)[self._params["user_cluster"]]
-        items = np.ascontiguousarray(block.T[self._params["item_cluster"]])
-        return Factors(member, items, self._params["item_offset"])
+        block = self.learned["block"]
+        member = np.eye(len(block), dtype=np.float32)[self.learned["user_cluster"]]
+        items = np.ascontiguousarray(block.T[self.learned["item_cluster"]])
+        return Factors(member, items, self.learned["item_offset"])
 
     def _score(self, user_idx: I64) -> F32:
-        rows = self._params["block"][:, self._params["item_cluster"]] + self._params["item_offset"]
-        scores: F32 = rows[self._params["user_cluster"][user_idx]]
-        scores += self._params["user_offset"][user_idx, None]
+        rows = self.learned["block"][:, self.learned["item_cluster"]] + self.learned["item_offset"]
+        scores: F32 = rows[self.learned["user_cluster"][user_idx]]
+        scores += self.learned["user_offset"][user_idx, None]
         return scores
 
     def _predict(self, user_idx: I64, item_idx: I64) -> F32:
-        p = self._params
+        p = self.learned
         found: F32 = p["block"][p["user_cluster"][user_idx], p["item_cluster"][item_idx]]
         return found + p["user_offset"][user_idx] + p["item_offset"][item_idx]
 
@@ -140,7 +141,7 @@ class CoClustering(RatingModel):
 
     def _best_cluster(self, item_idx: I32) -> int:
         """The cluster in which the person's items, and the others in expectation, are predicted best."""
-        p, n = self._params, len(self._params["item_cluster"])
+        p, n = self.learned, len(self.learned["item_cluster"])
         weight, value = np.zeros(n), np.zeros(n)
         if self.config.target == "binary":
             weight[:] = unlabeled_weight(len(item_idx), n, self.config.unlabeled_ratio)
@@ -165,14 +166,17 @@ class CoClustering(RatingModel):
             "item_offset": Part(("items",)),
         }
 
-    def _state(self) -> State:
-        return super()._state() | self._params
+    @property
+    def _scale(self) -> F32:
+        return self.learned["scale"]
 
-    def _set_state(self, state: State) -> None:
-        super()._set_state(state)
+    def _state(self) -> State:
+        return dict(self.learned)
+
+    def _from_state(self, state: State, known: Known) -> State:
         for side, n in zip(("user_cluster", "item_cluster"), state["block"].shape, strict=True):
             check_below(side, state[side], n)
-        self._params = {name: array for name, array in state.items() if name != "scale"}
+        return dict(state)
 
 
 class ClusterFolding:
@@ -182,7 +186,7 @@ class ClusterFolding:
         self._model = model
 
     def vector(self, history: I32) -> F32:
-        found = np.zeros(len(self._model._params["block"]), dtype=np.float32)
+        found = np.zeros(len(self._model.learned["block"]), dtype=np.float32)
         found[self._model._best_cluster(history)] = 1
         return found
 

@@ -25,7 +25,7 @@ from purerec.engines.closed_form import ItemWeights, fit_item_weights
 from purerec.engines.distributed.gram import multiplier
 from purerec.models.contract.config import Config
 from purerec.models.contract.explaining import Person
-from purerec.models.contract.fitted_on import need_positives
+from purerec.models.contract.fitted_on import Known, need_positives
 from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.storage import Layout, check_layout
@@ -68,11 +68,11 @@ class EASE(Recommender):
     deterministic: ClassVar[bool] = True
     config_class = EASEConfig
     config: EASEConfig
-    _weights: ItemWeights
+    learned: ItemWeights
 
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> ItemWeights:
         config = self.config
-        (self._weights,) = fit_item_weights(
+        (weights,) = fit_item_weights(
             need_positives(train),
             [config.regularization],
             user_power=config.user_power,
@@ -82,6 +82,7 @@ class EASE(Recommender):
             name=self.name,
             multiply=multiplier(),
         )
+        return weights
 
     def _neighbors(self, n_items: int) -> int:
         usual = n_items if n_items <= _MOST_DENSE else _NEIGHBORS
@@ -91,27 +92,27 @@ class EASE(Recommender):
         return {} if self.config.neighbors is not None else {"neighbors": self._neighbors(positives.shape[1])}
 
     def _score(self, user_idx: I64) -> F32:
-        scores = self._weights.scores(self.seen, user_idx)
+        scores = self.learned.scores(self.seen, user_idx)
         scores[self.seen.counts[user_idx] == 0] = self.popularity()
         return scores
 
     def _score_history(self, item_idx: I32) -> F32:
-        return self._weights.of_history(item_idx)
+        return self.learned.of_history(item_idx)
 
     def _shares(self, person: Person, target_idx: I64) -> F32 | None:
-        return self._weights.shares(person.item_idx, target_idx)
+        return self.learned.shares(person.item_idx, target_idx)
 
     def _item_weights(self, item_idx: int) -> F32 | None:
-        return self._weights.row(item_idx)
+        return self.learned.row(item_idx)
 
     def _layout(self) -> Layout:
-        return self._weights.layout
+        return self.learned.layout
 
     def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
         check_layout(state, ItemWeights.kind_of(state).layout, sizes)
 
     def _state(self) -> State:
-        return self._weights.state()
+        return self.learned.state()
 
-    def _set_state(self, state: State) -> None:
-        self._weights = ItemWeights.from_state(state, len(self.items))
+    def _from_state(self, state: State, known: Known) -> ItemWeights:
+        return ItemWeights.from_state(state, len(known.items))

@@ -15,7 +15,7 @@ explained: each comes from a few items that the person knows.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -23,7 +23,7 @@ from pydantic import Field
 from purerec.data.interactions import Csr, Interactions
 from purerec.models.contract.config import Config
 from purerec.models.contract.explaining import Person
-from purerec.models.contract.fitted_on import need_positives
+from purerec.models.contract.fitted_on import Known, need_positives
 from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.storage import Layout, Part, check_csr
@@ -68,6 +68,15 @@ class ItemKNNConfig(Config):
     }
 
 
+class NearItems(NamedTuple):
+    """What it scores with."""
+
+    liked: Any
+    """(n_users, n_items) sparse: who liked what"""
+    near: Any
+    """(n_items, n_items) sparse: in each row, how much an item adds to those it is near to"""
+
+
 class ItemKNN(Recommender):
     """Item-based nearest neighbours."""
 
@@ -75,12 +84,13 @@ class ItemKNN(Recommender):
     deterministic: ClassVar[bool] = True
     config_class = ItemKNNConfig
     config: ItemKNNConfig
+    learned: NearItems
 
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> NearItems:
         config = self.config
         positives = need_positives(train)
-        self._liked = positives.to_scipy()
-        x = _weighted(self._liked, config.person_weight)
+        liked = positives.to_scipy()
+        x = _weighted(liked, config.person_weight)
         by_item = x.T.tocsr()
         squared = np.asarray(by_item.power(2).sum(axis=1), dtype=np.float32)
         left, right = squared**config.asymmetry, squared ** (1 - config.asymmetry)
@@ -99,38 +109,38 @@ class ItemKNN(Recommender):
             rows.append(start + row)
             columns.append(best[row, place])
             values.append(value[row, place])
-        self._near = _csr(np.concatenate(columns), np.concatenate(rows), np.concatenate(values), n)
+        return NearItems(liked, _csr(np.concatenate(columns), np.concatenate(rows), np.concatenate(values), n))
 
     def _score(self, user_idx: I64) -> F32:
-        scores: F32 = (self._liked[user_idx] @ self._near).toarray()
+        scores: F32 = (self.learned.liked[user_idx] @ self.learned.near).toarray()
         scores[self.seen.counts[user_idx] == 0] = self.popularity()
         return scores
 
     def _score_history(self, item_idx: I32) -> F32:
-        return np.asarray(self._near[item_idx].sum(axis=0), dtype=np.float32)
+        return np.asarray(self.learned.near[item_idx].sum(axis=0), dtype=np.float32)
 
     def _shares(self, person: Person, target_idx: I64) -> F32 | None:
-        shares: F32 = self._near[person.item_idx][:, target_idx].toarray()
+        shares: F32 = self.learned.near[person.item_idx][:, target_idx].toarray()
         return shares
 
     def _item_weights(self, item_idx: int) -> F32 | None:
-        weights: F32 = self._near[[item_idx]].toarray()[0]
+        weights: F32 = self.learned.near[[item_idx]].toarray()[0]
         return weights
 
     def _layout(self) -> Layout:
         return {"values": Part(("pairs",)), "items": Part(("pairs",), np.int32), "starts": Part(("rows",), np.int64)}
 
     def _state(self) -> State:
-        near = self._near
+        near = self.learned.near
         return {"values": near.data, "items": near.indices.astype(np.int32), "starts": near.indptr.astype(np.int64)}
 
-    def _set_state(self, state: State) -> None:
+    def _from_state(self, state: State, known: Known) -> NearItems:
         from scipy.sparse import csr_array
 
-        n = len(self.items)
+        n = len(known.items)
         check_csr("near items", state["starts"], state["items"], (n, n), unique=False)
-        self._near = csr_array((state["values"], state["items"], state["starts"]), shape=(n, n))
-        self._liked = self.seen.to_scipy()
+        near = csr_array((state["values"], state["items"], state["starts"]), shape=(n, n))
+        return NearItems(known.seen.to_scipy(), near)
 
 
 def _weighted(x: Any, how: str) -> Any:

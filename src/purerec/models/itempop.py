@@ -14,6 +14,7 @@ import numpy as np
 
 from purerec.data.interactions import Interactions
 from purerec.models.contract.explaining import Person
+from purerec.models.contract.fitted_on import Known
 from purerec.models.contract.recommender import Recommender
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
@@ -27,15 +28,18 @@ class ItemPop(Recommender):
     name: ClassVar[str] = "itempop"
     deterministic: ClassVar[bool] = True
     personalised: ClassVar[bool] = False
+    learned: F32
+    """(n_items,) how many positives each item has"""
 
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        self._counts = train.positives.item_counts.astype(np.float32)
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> F32:
+        counts: F32 = train.positives.item_counts.astype(np.float32)
+        return counts
 
     def _score(self, user_idx: I64) -> F32:
-        return np.repeat(self._counts[None, :], len(user_idx), axis=0)
+        return np.repeat(self.learned[None, :], len(user_idx), axis=0)
 
     def _score_history(self, item_idx: I32) -> F32:
-        return self._counts
+        return self.learned
 
     def _shares(self, person: Person, target_idx: I64) -> F32 | None:
         return np.zeros((len(person.item_idx), len(target_idx)), dtype=np.float32)
@@ -43,13 +47,13 @@ class ItemPop(Recommender):
     def factors(self) -> Factors | None:
         # A user vector of width one and zero weight: the score is the item bias alone.
         zeros = np.zeros((len(self.users), 1), dtype=np.float32)
-        return Factors(zeros, np.zeros((len(self.items), 1), dtype=np.float32), self._counts)
+        return Factors(zeros, np.zeros((len(self.items), 1), dtype=np.float32), self.learned)
 
     def _layout(self) -> Layout:
         return {"counts": Part(("items",))}
 
     def _state(self) -> State:
-        return {"counts": self._counts}
+        return {"counts": self.learned}
 
-    def _set_state(self, state: State) -> None:
-        self._counts = state["counts"]
+    def _from_state(self, state: State, known: Known) -> F32:
+        return state["counts"]

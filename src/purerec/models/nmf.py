@@ -73,7 +73,7 @@ class NMF(FactorRatingModel):
         from scipy.sparse import coo_array
 
         ratings = rating_targets(train) if self.config.target == "rating" else None
-        self._scale = rating_scale(train, ratings)
+        scale = rating_scale(train, ratings)
         if ratings is not None:
             if ratings.value.min() < 0:
                 raise DataError(f"nmf cannot predict negative ratings, and the lowest is {ratings.value.min():g}")
@@ -82,7 +82,7 @@ class NMF(FactorRatingModel):
         else:
             known = need_positives(train).to_scipy()
             weight = unlabeled_weight(train.positives.counts, train.n_items, self.config.unlabeled_ratio)
-        return Multiplication(self.config, known, weight, named_rng(seed, "init"))
+        return Multiplication(self.config, known, weight, scale, named_rng(seed, "init"))
 
     def _penalty(self, n: float) -> float:
         return self.config.regularization * n
@@ -91,10 +91,10 @@ class NMF(FactorRatingModel):
 class Multiplication:
     """One fit of NMF, as `training` expects it. Vectors are padded with zeros to full SIMD vectors."""
 
-    def __init__(self, config: NMFConfig, known: Any, weight: F64, rng: np.random.Generator) -> None:
+    def __init__(self, config: NMFConfig, known: Any, weight: F64, scale: F32, rng: np.random.Generator) -> None:
         """`known` (n_users, n_items) is sparse; any other pair is 0, with its user's weight."""
         n_users, n_items = known.shape
-        self.config, self.regularization = config, np.float32(config.regularization)
+        self.config, self.scale, self.regularization = config, scale, np.float32(config.regularization)
         self.dim = config.dim if config.dim is not None else usual_dim(n_users)
         by_item = known.T.tocsr()
         self.known = {"user": _parts(known), "item": _parts(by_item)}
@@ -138,7 +138,7 @@ class Multiplication:
         if self.config.target == "binary":
             found["user"] = with_strangers(found["user"], self.pairs["user"] > 0)
         found |= {f"{name}_pairs": pairs for name, pairs in self.pairs.items()}
-        return found | {"mean": np.array([self.mean], dtype=np.float32)}
+        return found | {"scale": self.scale, "mean": np.array([self.mean], dtype=np.float32)}
 
     def state(self) -> State:
         return self.vectors

@@ -172,10 +172,9 @@ class PURE(WithHistory, PUGMF):
         if pretrained.config.scorer != self.config.scorer:
             raise ConfigError(f"the pre-trained model scores by {pretrained.config.scorer}, not {self.config.scorer}")
         watch = Stopwatch()
-        with self._changing() as fitted:
-            game = fitted._fitting(train, seed, dict(pretrained._params))
-            fitted._train(game, train, valid, seed, run or Run())
-            fitted._remember(train, seed, watch.seconds)
+        game = self._fitting(train, seed, dict(pretrained._params))
+        learned = self._train(game, train, valid, seed, run or Run())
+        self._complete(learned, train, seed, watch.seconds)
         return self
 
     @classmethod
@@ -196,7 +195,7 @@ class PURE(WithHistory, PUGMF):
 
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
         """The generators are already trained, and the weight of the history is kept."""
-        kept: dict[str, Any] = {"history_weight": self._history_weight, "pretrain_epochs": 0}
+        kept: dict[str, Any] = {"history_weight": self.learned.weight, "pretrain_epochs": 0}
         if "history_regularization" in self.fitted_on.resolved:
             kept["history_regularization"] = self.fitted_on.resolved["history_regularization"]
         return super()._settings_to_continue(epochs) | kept

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from purerec.data.interactions import Interactions
 from purerec.models.contract.explaining import Person
-from purerec.models.contract.fitted_on import need_positives
+from purerec.models.contract.fitted_on import Known, need_positives
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.families.ratings import (
     RatingConfig,
@@ -62,52 +62,75 @@ class SlopeOneConfig(RatingConfig):
     }
 
 
+class Comparisons:
+    """The known targets, and how items compare among people who know both."""
+
+    def __init__(self, targets: Any, scale: F32, memory_mb: float) -> None:
+        """`targets`: (n_users, n_items), sparse, with zeros stored."""
+        self.targets, self.scale = targets, scale
+        self.mask = targets.copy()
+        self.mask.data = np.ones_like(targets.data)
+        self.by_item = self.mask.T.tocsr(), targets.T.tocsr()
+        self.counts = np.diff(targets.indptr)
+        mean = targets.sum(axis=1) / np.maximum(self.counts, 1)
+        self.mean: F32 = np.where(self.counts > 0, mean, targets.data.mean()).astype(np.float32)
+        fits = 8e-6 * targets.shape[1] ** 2 <= memory_mb
+        self.products = self._products() if fits else None
+
+    def _products(self) -> tuple[F32, F32]:
+        """c = M'M without its diagonal, and (c dev)' = M'R - R'M, as dense matrices, in blocks."""
+        n = self.mask.shape[1]
+        common, slopes = np.empty((n, n), dtype=np.float32), np.empty((n, n), dtype=np.float32)
+        mask, targets = self.by_item
+        for start in range(0, n, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            common[part] = (mask[part] @ self.mask).toarray()
+            slopes[part] = (mask[part] @ self.targets - targets[part] @ self.mask).toarray()
+        np.fill_diagonal(common, 0)
+        return common, slopes
+
+    def sums(self, mask: Any, targets: Any) -> tuple[F32, F32]:
+        """The sums over a person's items of c (dev + r) and of c, (n, n_items) each."""
+        if self.products is not None:
+            common, slopes = self.products
+            return mask @ slopes + targets @ common, mask @ common
+        # The same products via the users, without an item-by-item matrix; no item is compared with itself.
+        by_item, targets_by_item = self.by_item
+        shared = (self.mask @ mask.T).toarray()
+        gap = (self.mask @ targets.T - self.targets @ mask.T).toarray()
+        own = by_item.sum(axis=1).astype(np.float32)
+        total = (targets_by_item @ shared + by_item @ gap).T - targets.multiply(own).toarray()
+        weight = (by_item @ shared).T - mask.multiply(own).toarray()
+        return np.ascontiguousarray(total), np.ascontiguousarray(weight)
+
+
 class SlopeOne(RatingModel):
     """Weighted Slope One."""
 
     name: ClassVar[str] = "slopeone"
     config_class = SlopeOneConfig
     config: SlopeOneConfig
+    learned: Comparisons
 
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> Comparisons:
         from scipy.sparse import coo_array
 
         ratings = rating_targets(train) if self.config.target == "rating" else None
         known = ratings or binary_targets(need_positives(train), self.config.unlabeled_ratio, seed)
-        self._scale = rating_scale(train, ratings)
         matrix = coo_array((known.value, (known.user_idx, known.item_idx)), shape=train.shape).tocsr()
-        self._set_targets(matrix)
+        return Comparisons(matrix, rating_scale(train, ratings), self.config.memory_mb)
 
-    def _set_targets(self, matrix: Any) -> None:
-        """Set the known targets (n_users, n_items), sparse, with zeros stored."""
-        self._targets = matrix
-        self._mask = matrix.copy()
-        self._mask.data = np.ones_like(matrix.data)
-        self._by_item = self._mask.T.tocsr(), matrix.T.tocsr()
-        self._counts = np.diff(matrix.indptr)
-        mean = matrix.sum(axis=1) / np.maximum(self._counts, 1)
-        self._mean: F32 = np.where(self._counts > 0, mean, matrix.data.mean()).astype(np.float32)
-        fits = 8e-6 * matrix.shape[1] ** 2 <= self.config.memory_mb
-        self._compared = self._comparisons() if fits else None
-
-    def _comparisons(self) -> tuple[F32, F32]:
-        """c = M'M without its diagonal, and (c dev)' = M'R - R'M, as dense matrices, in blocks."""
-        n = self._mask.shape[1]
-        common, slopes = np.empty((n, n), dtype=np.float32), np.empty((n, n), dtype=np.float32)
-        mask, targets = self._by_item
-        for start in range(0, n, _BLOCK):
-            part = slice(start, start + _BLOCK)
-            common[part] = (mask[part] @ self._mask).toarray()
-            slopes[part] = (mask[part] @ self._targets - targets[part] @ self._mask).toarray()
-        np.fill_diagonal(common, 0)
-        return common, slopes
+    @property
+    def _scale(self) -> F32:
+        return self.learned.scale
 
     # ------------------------------------------------------------------ predicting
 
     def _score(self, user_idx: I64) -> F32:
-        scores = self._averages(self._mask[user_idx], self._targets[user_idx], self._prior(self._mean[user_idx]))
+        known = self.learned
+        scores = self._averages(known.mask[user_idx], known.targets[user_idx], self._prior(known.mean[user_idx]))
         if self.config.target == "binary":
-            scores[self._counts[user_idx] == 0] = self.popularity() / len(self.users)
+            scores[known.counts[user_idx] == 0] = self.popularity() / len(self.users)
         return scores
 
     def _score_history(self, item_idx: I32) -> F32:
@@ -119,7 +142,7 @@ class SlopeOne(RatingModel):
         """Mask and targets (1, n_items) of a new person, with the draw of training in expectation."""
         from scipy.sparse import csr_array
 
-        n = self._targets.shape[1]
+        n = self.learned.targets.shape[1]
         weight, value = np.zeros((1, n), dtype=np.float32), np.zeros((1, n), dtype=np.float32)
         if self.config.target == "binary":
             weight[:] = min(1.0, float(unlabeled_weight(len(item_idx), n, self.config.unlabeled_ratio)))
@@ -131,18 +154,18 @@ class SlopeOne(RatingModel):
         if person.user_idx is None:
             known = self._person(person.item_idx)
         else:
-            known = self._mask[[person.user_idx]], self._targets[[person.user_idx]]
+            known = self.learned.mask[[person.user_idx]], self.learned.targets[[person.user_idx]]
         return np.stack([self._share(person.item_idx, *known, int(target)) for target in target_idx], axis=1)
 
     def _share(self, own: I32, mask: Any, targets: Any, target_idx: int) -> F32:
         """(len(own),) in the score of one item"""
         target = [target_idx]
-        by_item, targets_by_item = self._by_item
+        by_item, targets_by_item = self.learned.by_item
         fans, likes = by_item[target], targets_by_item[target]
-        common = (fans @ self._mask).toarray()[0]
+        common = (fans @ self.learned.mask).toarray()[0]
         common[target_idx] = 0
         # How much higher those who know both rated the target than the own item.
-        slope = (likes @ self._mask - fans @ self._targets).toarray()[0]
+        slope = (likes @ self.learned.mask - fans @ self.learned.targets).toarray()[0]
         weight = float((mask @ common)[0]) + self.config.shrinkage
         value = targets.toarray()[0]
         found: F32 = ((slope[own] + value[own] * common[own]) / max(weight, 1e-12)).astype(np.float32)
@@ -161,27 +184,13 @@ class SlopeOne(RatingModel):
 
     def _averages(self, mask: Any, targets: Any, prior: F32) -> F32:
         """(n, n_items) for people with these known pairs, `targets` being 0 where `mask` is."""
-        total, weight = self._over_items(mask, targets)
+        total, weight = self.learned.sums(mask, targets)
         total += np.float32(self.config.shrinkage) * prior[:, None]
         weight += np.float32(self.config.shrinkage)
         alone = weight <= 0  # nobody knows both the item and one of the person's, and there is no shrinkage
         if alone.any():
             total, weight = np.where(alone, prior[:, None], total), np.where(alone, np.float32(1), weight)
         return np.divide(total, weight, out=total)
-
-    def _over_items(self, mask: Any, targets: Any) -> tuple[F32, F32]:
-        """The sums over a person's items of c (dev + r) and of c, (n, n_items) each."""
-        if self._compared is not None:
-            common, slopes = self._compared
-            return mask @ slopes + targets @ common, mask @ common
-        # The same products via the users, without an item-by-item matrix; no item is compared with itself.
-        by_item, targets_by_item = self._by_item
-        shared = (self._mask @ mask.T).toarray()
-        gap = (self._mask @ targets.T - self._targets @ mask.T).toarray()
-        own = by_item.sum(axis=1).astype(np.float32)
-        total = (targets_by_item @ shared + by_item @ gap).T - targets.multiply(own).toarray()
-        weight = (by_item @ shared).T - mask.multiply(own).toarray()
-        return np.ascontiguousarray(total), np.ascontiguousarray(weight)
 
     # ------------------------------------------------------------------ storing
 
@@ -194,17 +203,18 @@ class SlopeOne(RatingModel):
         }
 
     def _state(self) -> State:
-        known = self._targets
-        return super()._state() | {
+        known = self.learned.targets
+        return {
+            "scale": self.learned.scale,
             "targets": known.data,
             "items": known.indices.astype(np.int32),
             "starts": known.indptr.astype(np.int64),
         }
 
-    def _set_state(self, state: State) -> None:
+    def _from_state(self, state: State, known: Known) -> Comparisons:
         from scipy.sparse import csr_array
 
-        super()._set_state(state)
-        shape = len(self.users), len(self.items)
+        shape = known.seen.shape
         check_csr("targets", state["starts"], state["items"], shape, unique=False)
-        self._set_targets(csr_array((state["targets"], state["items"], state["starts"]), shape=shape))
+        matrix = csr_array((state["targets"], state["items"], state["starts"]), shape=shape)
+        return Comparisons(matrix, state["scale"], self.config.memory_mb)

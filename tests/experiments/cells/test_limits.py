@@ -40,9 +40,9 @@ class Slow(pr.ItemPop):
     deterministic = False
 
     def _fit(self, train, valid, seed, run):
-        super()._fit(train, valid, seed, run)
         if seed == 1:
             time.sleep(20)
+        return super()._fit(train, valid, seed, run)
 
 
 def test_the_others_go_on_and_finished_seeds_count(checkerboards, monkeypatch):

@@ -113,7 +113,7 @@ def test_similar_items_by_vectors_and_by_weights(fitted):
     top = fitted("bpr").top_similar(5, 3)
     np.testing.assert_array_equal(top.items[0], np.argsort(-near)[:3])
     np.testing.assert_allclose(top.scores[0], np.sort(near)[::-1][:3], atol=1e-5)
-    weights = fitted("ease")._weights.row(5)
+    weights = fitted("ease").learned.row(5)
     assert fitted("ease").top_similar(5, 1).items[0, 0] == np.argmax(np.where(np.arange(N_ITEMS) == 5, -9, weights))
 
 

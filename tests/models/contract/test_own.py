@@ -55,13 +55,13 @@ def test_it_is_a_model_like_any_other(tmp_path: Path) -> None:
     parts = pr.split(checkerboard(), "ratio")
     model = pr.make_model("popular", power="2").fit(parts.full_train, seed=3)
     assert repr(model) == "Popular(power=2.0)"
-    assert model.own.seed_ == 3  # type: ignore[attr-defined]
+    assert model.learned.seed_ == 3
     usual = pr.ItemPop().fit(parts.full_train)
     assert pr.evaluate(model, parts).metrics == pr.evaluate(usual, parts).metrics
     stranger = model.recommend_for([model.items[0]], k=4)
     assert stranger["item"].to_list() == usual.recommend_for([model.items[0]], k=4)["item"].to_list()
     again = pr.load_model(model.save(tmp_path / "m"))
-    assert type(again.own.seed_) is int  # type: ignore[attr-defined]
+    assert type(again.learned.seed_) is int
     assert again.recommend(k=3).equals(model.recommend(k=3))
     again.update(parts.test)
     assert again.fitted_on.updated is not None
@@ -122,7 +122,7 @@ class Half(pr.Recommender):
         (OddName, "needs a name of small letters"),
         (OddSpace, "'depth', which is not a setting"),
         (Taken, "is taken: it is one of purerec's models"),
-        (Half, "Half does not define _fit, _layout"),
+        (Half, "Half does not define _fit, _from_state, _layout"),
     ],
 )
 def test_what_cannot_be_a_model_is_refused_with_a_sentence(given: Any, message: str) -> None:
@@ -210,7 +210,7 @@ def test_an_update_keeps_what_cannot_be_stored(kind: type) -> None:
     everything = unite(model, more).united
     model.update(more)
     fresh = pr.make_model(kind.__name__.lower()).fit(everything)
-    assert vars(model.own).keys() == vars(fresh.own).keys()  # type: ignore[attr-defined]
+    assert vars(model.learned).keys() == vars(fresh.learned).keys()
     assert model.recommend(k=3).equals(fresh.recommend(k=3))
 
 
@@ -225,10 +225,10 @@ class Fails(Stateless):
 def test_a_change_that_fails_changes_nothing(change: str) -> None:
     pr.register(Fails)
     model = pr.make_model("fails").fit(checkerboard())
-    own, listed = model.own, model.recommend(k=3)  # type: ignore[attr-defined]
+    own, listed = model.learned, model.recommend(k=3)
     with pytest.raises(RuntimeError, match="no luck"):
         getattr(model, change)(pr.Interactions.from_columns([3, 99], [55, 55]), seed=1)
-    assert model.own is own  # type: ignore[attr-defined]
+    assert model.learned is own
     assert len(model.users) == 20
     assert model.recommend(k=3).equals(listed)
 

@@ -42,7 +42,7 @@ def test_the_score_is_the_embeddings_part_and_the_sum_of_weights_from_own_items(
     both = pr.PURE(**QUICK, history_weight=0.5).fit(world, seed=0)
     free = pr.PURE(**QUICK, users="free").fit(world, seed=0)
     x = world.positives.to_scipy().toarray()
-    expected = x @ np.stack([both._history.row(item) for item in range(world.n_items)])
+    expected = x @ np.stack([both.learned.item_weights.row(item) for item in range(world.n_items)])
     np.testing.assert_allclose(own_scores(both) - own_scores(free), expected, atol=2e-5)
     assert free.factors() is not None
     assert both.factors() is None
@@ -56,7 +56,7 @@ def test_the_weights_between_items_are_the_closed_form_up_to_their_scale(world):
     closed = -inverse / np.diag(inverse)
     np.fill_diagonal(closed, 0)
     closed = scale[:, None] * closed / scale
-    found = np.stack([model._history.row(item) for item in range(world.n_items)])
+    found = np.stack([model.learned.item_weights.row(item) for item in range(world.n_items)])
     ratio = found.std() / closed.std()
     np.testing.assert_allclose(found, ratio * closed, atol=1e-3 * found.std())
 
@@ -65,23 +65,23 @@ def test_the_weights_between_items_are_the_closed_form_up_to_their_scale(world):
 def test_the_weight_is_how_far_the_part_spreads_beside_the_other(world, weight):
     model = pr.PURE(**QUICK, history_weight=weight).fit(world, seed=0)
     some = np.flatnonzero(world.positives.counts)
-    of_history = model._history.scores(world.positives, some)
+    of_history = model.learned.item_weights.scores(world.positives, some)
     of_embeddings = own_scores(model)[some] - of_history
     assert of_history.std(axis=1).mean() == pytest.approx(weight * of_embeddings.std(axis=1).mean(), rel=0.1)
 
 
 def test_few_neighbors_leave_most_weights_zero(world):
     model = pr.PURE(**QUICK, neighbors=3, history_weight=0.5).fit(world, seed=0)
-    columns = np.stack([model._history.row(item) for item in range(world.n_items)]).T
+    columns = np.stack([model.learned.item_weights.row(item) for item in range(world.n_items)]).T
     assert (np.count_nonzero(columns, axis=1) <= 3).all()
     assert np.count_nonzero(columns) > world.n_items
 
 
 def test_a_network_or_the_papers_form_has_no_history(world):
     pytest.importorskip("torch")
-    assert pr.PURE(epochs=1, pretrain_epochs=0, dim=2, scorer="mlp").fit(world)._history is None
+    assert pr.PURE(epochs=1, pretrain_epochs=0, dim=2, scorer="mlp").fit(world).learned.item_weights is None
     paper = pr.PURE.paper("ml-100k", epochs=2, pretrain_epochs=1).fit(world)
-    assert paper._history is None
+    assert paper.learned.item_weights is None
     assert paper.factors() is not None
 
 
@@ -91,7 +91,7 @@ def test_a_network_or_the_papers_form_has_no_history(world):
 def test_a_new_person_is_scored_by_both_parts(world, model):
     own = world.positives.row(int(np.argmax(world.positives.counts)))
     parts = model._vector_part()
-    expected = parts.items @ model.fold_in(own) + parts.item_bias + model._history.of_history(own)
+    expected = parts.items @ model.fold_in(own) + parts.item_bias + model.learned.item_weights.of_history(own)
     np.testing.assert_allclose(model.score_history(own), expected, rtol=1e-4, atol=1e-4)
     # Lists of known people mostly agree with those from their histories as strangers.
     listed = [set(model.top_for_users(np.array([u]), 10).items[0].tolist()) for u in range(50)]
@@ -115,9 +115,9 @@ def test_similar_items_are_those_of_the_vectors(model):
 def test_a_folder_keeps_the_history_and_its_weight(model, tmp_path):
     loaded = pr.load_model(model.save(tmp_path / "m"))
     np.testing.assert_array_equal(own_scores(loaded), own_scores(model))
-    assert loaded._history_weight == pytest.approx(model._history_weight)
+    assert loaded.learned.weight == pytest.approx(model.learned.weight)
     facts = json.loads((tmp_path / "m" / "manifest.json").read_text())["fitted_on"]
-    assert facts["resolved"]["history_weight"] == model._history_weight
+    assert facts["resolved"]["history_weight"] == model.learned.weight
     assert facts["resolved"]["neighbors"] == len(model.items)
 
 
@@ -142,11 +142,11 @@ def test_an_update_keeps_the_weight_and_learns_the_new_history(world, model, tmp
     new = np.setdiff1d(np.arange(world.n_items), world.positives.row(user))[:10]
     ids = world.items.take(new.astype(np.int32))
     loaded.update(pr.Interactions.from_columns([world.users[user]] * len(new), ids), seed=0)
-    assert loaded._history_weight == pytest.approx(model._history_weight)
+    assert loaded.learned.weight == pytest.approx(model.learned.weight)
     size = mean_diagonal(loaded.seen, 0.0, 0.2)
     by = model.fitted_on.resolved["history_regularization"]
     whole = fit_item_weights(loaded.seen, [by * size], item_power=0.2, memory_mb=100)[0]
-    found, expected = loaded._history.row(5), whole.row(5)
+    found, expected = loaded.learned.item_weights.row(5), whole.row(5)
     np.testing.assert_allclose(found / found.std(), expected / expected.std(), atol=1e-3)
 
 
@@ -155,9 +155,9 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_weight_is_chosen(wo
     """The last checkpoint is one epoch before it stops: after the second, the sixth, the seventh, and the last."""
     run = Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=stop)
     pr.PURE(**QUICK).fit(world, seed=0, run=run)
-    assert model._history_weight != USUAL_WEIGHT  # otherwise nothing would show that it was kept
+    assert model.learned.weight != USUAL_WEIGHT  # otherwise nothing would show that it was kept
     resumed = pr.PURE(**QUICK).fit(world, seed=0, run=Run(checkpoint=tmp_path / "c", resume=True))
-    assert resumed._history_weight == model._history_weight
+    assert resumed.learned.weight == model.learned.weight
     np.testing.assert_array_equal(own_scores(resumed), own_scores(model))
 
 
@@ -167,7 +167,7 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_weight_is_chosen(wo
 def test_too_few_people_to_choose_by():
     few = pr.make_world(users=60, items=40, prior=0.4, interactions=700, seed=0).observed
     assert hold_out(few.positives, named_rng(0, "held out")) is None
-    assert pr.PURE(**QUICK).fit(few, seed=0)._history_weight == usual_weight(few.positives) == 0.8
+    assert pr.PURE(**QUICK).fit(few, seed=0).learned.weight == usual_weight(few.positives) == 0.8
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ def test_the_weight_is_only_chosen_where_there_is_pre_training(world):
         pr.PURE(epochs=4, pretrain_epochs=0, dim=4).fit(world),
         pr.PURE(**QUICK).fit(world, pretrained=start),
     ):
-        assert model._history_weight == USUAL_WEIGHT
-    assert pr.PURE(**QUICK, history_weight=0.7).fit(world)._history_weight == 0.7
+        assert model.learned.weight == USUAL_WEIGHT
+    assert pr.PURE(**QUICK, history_weight=0.7).fit(world).learned.weight == 0.7
 
 
 def test_the_scale_does_not_depend_on_how_often_it_was_looked_at(world):
@@ -206,14 +206,14 @@ def test_the_scale_does_not_depend_on_how_often_it_was_looked_at(world):
     never = pr.PURE(**QUICK, history_weight=0.5).fit(parts.train, seed=0)
     np.testing.assert_array_equal(own_scores(often), own_scores(never))
     silent = pr.PURE(**QUICK, history_weight=0.5)
-    silent._closed = fit_item_weights(parts.train.positives, [5.0], memory_mb=100)[0]
-    silent._history_weight = 0.5
+    game = silent._fitting(parts.train, 0)
     for users in (np.zeros, np.ones):
         table = {"user": users((world.n_users, 4), dtype=np.float32), "bias": np.zeros(1, np.float32)}
         table["item"] = np.arange(4 * world.n_items, dtype=np.float32).reshape(-1, 4)
         table |= {"user_bias": np.zeros(world.n_users, np.float32), "item_bias": np.zeros(world.n_items, np.float32)}
-        silent._adopt(table, parts.train.positives)
-    assert np.abs(silent._history.row(0)).max() > 0
+        game.parameters = lambda table=table: table
+        found = silent._learned(game, parts.train.positives)
+    assert np.abs(found.item_weights.row(0)).max() > 0
 
 
 def test_too_little_memory_is_found_out_before_the_epochs(world, monkeypatch):

@@ -14,6 +14,8 @@ from purerec.models.svd import SVD
 from purerec.rng import named_rng
 
 both = pytest.mark.parametrize("model", [SVD, PMF])
+NO_SCALE = np.zeros(3, np.float32)
+"""Nothing is predicted with it"""
 
 
 def ratings(seed=0, n=300, users=20, items=15):
@@ -70,7 +72,7 @@ def test_an_epoch_is_a_plain_loop(model):
     settings = {"dim": 3, "regularization": 0.4, "learning_rate": 0.05, "epochs": 1, "target": "rating"}
     found = model(**settings).fit(data, seed=6)._params
     known = rating_targets(data)
-    start = Descent(model(**settings), Ratings(known, data.shape, 6), named_rng(6, "init")).arrays
+    start = Descent(model(**settings), Ratings(known, data.shape, 6), NO_SCALE, named_rng(6, "init")).arrays
     p, q = (start[name][:, :3].astype(np.float64) for name in ("user", "item"))
     bu, bi, mean = np.zeros(data.n_users), np.zeros(data.n_items), known.mean
     n_u, n_i = (
@@ -109,7 +111,7 @@ def test_as_many_unlabeled_pairs_are_drawn_as_asked_for(ratio):
     data = ratings()
     feed = Positives(data.positives, ratio, seed=0)
     model = SVD(dim=4, init_std=1e-9, unlabeled_ratio=ratio)
-    descent = Descent(model, feed, np.random.default_rng(0))
+    descent = Descent(model, feed, NO_SCALE, np.random.default_rng(0))
     # At a rate of zero every prediction is the mean, so the error shows how many ones and zeros there were.
     a = descent.arrays
     still = Weights(
@@ -126,7 +128,7 @@ def test_as_many_unlabeled_pairs_are_drawn_as_asked_for(ratio):
 def test_unlabeled_pairs_are_drawn_anew_in_each_epoch():
     data = ratings()
     feed = Positives(data.positives, 2.0, seed=0)
-    descent = Descent(SVD(dim=4), feed, np.random.default_rng(0))
+    descent = Descent(SVD(dim=4), feed, NO_SCALE, np.random.default_rng(0))
     touched = []
     for number in range(2):
         a = {name: array.copy() for name, array in descent.arrays.items()}
@@ -134,7 +136,7 @@ def test_unlabeled_pairs_are_drawn_anew_in_each_epoch():
         touched.append(descent.arrays["item_bias"].copy())
         descent.arrays = a
     assert not np.array_equal(*touched)
-    again = Descent(SVD(dim=4), feed, np.random.default_rng(0))
+    again = Descent(SVD(dim=4), feed, NO_SCALE, np.random.default_rng(0))
     again.epoch(0)
     np.testing.assert_array_equal(again.arrays["item_bias"], touched[0])
 

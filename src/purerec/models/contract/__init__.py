@@ -6,6 +6,7 @@
     data_defaults    settings that depend on the data
     search_space     the bounds of a search
     iterative        models that are fitted in epochs
+    trained          what they have learned, and how the fit went
     fitted_on        the data of a fit: what it must have, and what a model records about it
     derived          what is computed from a fitted model once
     answering        lists, by internal index

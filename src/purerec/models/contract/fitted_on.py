@@ -49,13 +49,20 @@ class Known:
     touched: Csr
     """Every pair of the log, positive or not: what a list leaves out"""
 
-    def titled(self, table: ItemTable) -> Known:
-        """With the titles of an item table that has the same items first, where it has any."""
-        if table.titles is None:
-            return self
-        titles, old = table.titles.head(table.n_warm), self.labels
+    @classmethod
+    def of(cls, log: Interactions, touched: Csr | None = None) -> Self:
+        """`touched`, if given, has pairs beyond those of the log."""
+        return cls(log.users, log.items, log.item_labels, log.positives, log.pairs if touched is None else touched)
+
+    def with_table(self, table: ItemTable) -> tuple[Self, ItemTable]:
+        """With the titles of an item table, where it has any; and the table, these items first."""
+        table.check_knows(self.items)
+        aligned = table.aligned(self.items)
+        if aligned.titles is None:
+            return self, aligned
+        titles, old = aligned.titles.head(aligned.n_warm), self.labels
         labels = titles if old is None else titles.zip_with(titles.is_not_null(), old.cast(pl.String))
-        return replace(self, labels=labels)
+        return replace(self, labels=labels), aligned
 
 
 class Stopwatch:

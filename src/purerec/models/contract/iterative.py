@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -13,7 +15,9 @@ from pydantic import AfterValidator, Field
 from purerec.data.interactions import Csr, Interactions
 from purerec.evaluation.metrics import parse
 from purerec.models.contract.config import Config
+from purerec.models.contract.fitted_on import Known
 from purerec.models.contract.recommender import Recommender
+from purerec.models.contract.trained import Trained
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
 from purerec.training.history import History
@@ -58,17 +62,27 @@ class EpochModel(Recommender):
     """Base of models whose parameters, a dict of arrays, are trained in epochs."""
 
     config: EpochConfig
-    history: History | None = None
-    stored_curve: list[dict[str, float]] | None = None
-    """The history of a loaded model, as stored in its folder"""
+    learned: Trained
     continues: ClassVar[bool] = True
     """Whether an update continues from the last fit (see `updating`)"""
-    stopped_by: Csr | None = None
-    """The validation positives that decided how long this fit took, if any; `evaluate` refuses to test on them"""
-    _params: State
+
+    @property
+    def history(self) -> History | None:
+        """How the last fit went; None if there was none, or the model was loaded."""
+        return self.learned.history if self.is_fitted else None
+
+    @property
+    def stopped_by(self) -> Csr | None:
+        """See `Trained`."""
+        return self.learned.stopped_by if self.is_fitted else None
+
+    @property
+    def _params(self) -> State:
+        return self.learned.params
 
     def _facts(self) -> dict[str, Any]:
-        curve = self.stored_curve if self.history is None else self.history.thinned()
+        found = self.learned
+        curve = found.stored_curve if found.history is None else found.history.thinned()
         return {} if curve is None else {"history": curve}
 
     @abstractmethod
@@ -79,73 +93,74 @@ class EpochModel(Recommender):
         """What to do if training diverges."""
         return f"lower learning_rate (now {getattr(self.config, 'learning_rate', 0):g}) or raise regularization"
 
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        self._train(self._fitting(train, seed), train, valid, seed, run)
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> Trained:
+        return self._train(self._fitting(train, seed), train, valid, seed, run)
 
-    def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        validate, self.stopped_by = None, None
+    def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> Trained:
+        validate = None
         if valid is not None and valid.n_positives:
             validate = self._validator(fitting, log, valid)
+        config = self.config
         identity = {
             "model": self.name,
-            "settings": self.config.model_dump(mode="json"),
+            "settings": config.model_dump(mode="json"),
             "seed": seed,
             "data": log.fingerprint,
         }
-        self.history = train(
+        history = train(
             fitting,
-            epochs=self.config.epochs,
+            epochs=config.epochs,
             run=run,
             identity=identity,
             validate=validate,
-            metric=self.config.metric,
-            validate_every=self.config.validate_every,
-            patience=self.config.patience if validate is not None else None,
+            metric=config.metric,
+            validate_every=config.validate_every,
+            patience=config.patience if validate is not None else None,
             remedy=self._remedy(),
         )
-        self._adopt(fitting.parameters(), log.positives)
-        if valid is not None and self.config.patience is not None:
-            self.stopped_by = valid.positives
+        stopped_by = valid.positives if valid is not None and config.patience is not None else None
+        return replace(self._learned(fitting, log.positives), history=history, stopped_by=stopped_by)
 
-    def _adopt(self, params: State, positives: Csr) -> None:
-        """Score with these parameters from now on."""
-        self._params = params
+    def _learned(self, fitting: Fitting, positives: Csr) -> Trained:
+        """What the model would score with after the epochs so far."""
+        return Trained(fitting.parameters())
 
     def _validator(self, fitting: Fitting, log: Interactions, valid: Interactions) -> Callable[[], float]:
         from purerec.data.splits import Split
         from purerec.evaluation.protocols import evaluate
 
-        split = Split(log, None, valid)
+        split, probe = Split(log, None, valid), copy(self)
 
         def validate() -> float:
-            self._adopt(fitting.parameters(), log.positives)
-            self._remember(log, 0, 0.0)
-            return evaluate(self, split, metrics=(self.config.metric,)).metrics[self.config.metric]
+            probe._complete(self._learned(fitting, log.positives), log, 0, 0.0)
+            return evaluate(probe, split, metrics=(self.config.metric,)).metrics[self.config.metric]
 
         return validate
 
+    def _resolved_by(self, learned: Trained, positives: Csr) -> dict[str, int | float]:
+        found = super()._resolved_by(learned, positives)
+        if "dim" in found and "user" in learned.params:
+            found["dim"] = learned.params["user"].shape[1]  # chosen by the fit, or kept by an update
+        return found | {name: value for name, value in learned.chosen.items() if getattr(self.config, name) is None}
+
     # ------------------------------------------------------------------ more data
 
-    def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
+    def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> tuple[Trained, int]:
         """A few epochs at a lower rate, starting from the current parameters."""
-        config, stopped_by = self.config, self.stopped_by
-        self.config = self.config.model_copy(update=self._settings_to_continue(epochs))
-        fitting = self._fitting(train, seed)
+        brief = self._with_settings(self._settings_to_continue(epochs))
+        fitting = brief._fitting(train, seed)
         fitting.restore(_with_known(fitting.state(), self._known_state()), 0)
-        self._train(fitting, train, None, seed, run)
-        used = self.config.epochs
-        self.config = config
-        if stopped_by is not None:  # it decided on the parameters that this fit started from
-            self.stopped_by = Csr.of(stopped_by.users, stopped_by.indices, train.shape)
-        return used
+        learned = brief._train(fitting, train, None, seed, run)
+        if self.stopped_by is not None:  # it decided on the parameters that this fit started from
+            stopped_by = Csr.of(self.stopped_by.users, self.stopped_by.indices, train.shape)
+            learned = replace(learned, stopped_by=stopped_by)
+        return learned, brief.config.epochs
 
-    def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
-        super()._remember(train, seed, seconds)
-        resolved = self.fitted_on.resolved
-        if "dim" in resolved and "user" in self._params:
-            # Continued vectors keep their width, whatever the rule would give now.
-            width = self._params["user"].shape[1]
-            self.fitted_on = self.fitted_on.model_copy(update={"resolved": resolved | {"dim": width}})
+    def _with_settings(self, settings: Mapping[str, Any]) -> Self:
+        """The same model with other settings, so that these need not be changed and restored."""
+        other = copy(self)
+        other.config = self.config.model_copy(update=dict(settings))
+        return other
 
     def _known_state(self) -> State:
         """The parameters, under their names in the state of a fitting."""
@@ -178,8 +193,8 @@ class EpochModel(Recommender):
     def _state(self) -> State:
         return dict(self._params)
 
-    def _set_state(self, state: State) -> None:
-        self._params = dict(state)
+    def _from_state(self, state: State, known: Known) -> Trained:
+        return Trained(dict(state))
 
 
 def _with_known(fresh: State, known: State) -> State:

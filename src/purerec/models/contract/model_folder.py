@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from purerec import storage
 from purerec.data.interactions import Csr
@@ -13,19 +14,12 @@ from purerec.errors import ConfigError, StoreError
 from purerec.evaluation.metrics import parse
 from purerec.models.contract.config import make_config
 from purerec.models.contract.fitted_on import FittedOn, Known
+from purerec.models.contract.trained import Trained
 from purerec.storage.paths import AnyPath
 from purerec.types import Array
 
 if TYPE_CHECKING:
     from purerec.models.contract.recommender import Recommender
-
-
-@runtime_checkable
-class _Iterative(Protocol):
-    """A model fitted in epochs, whose folder also keeps a part of its history, and what decided when to stop."""
-
-    stored_curve: list[dict[str, float]] | None
-    stopped_by: Csr | None
 
 
 AnyModel = TypeVar("AnyModel", bound="Recommender")
@@ -47,8 +41,8 @@ def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | Non
     tensors |= _packed("seen", model.seen)
     if (touched := model.known.touched) is not model.seen:
         tensors |= _packed("touched", touched)
-    if isinstance(model, _Iterative) and model.stopped_by is not None:
-        tensors |= _packed("stopped_by", model.stopped_by)
+    if isinstance(model.learned, Trained) and model.learned.stopped_by is not None:
+        tensors |= _packed("stopped_by", model.learned.stopped_by)
     if model.labels is not None:
         tensors |= storage.pack_strings("item.labels", model.labels)
     if model.item_table is not None:
@@ -67,23 +61,10 @@ def restore(kind: type[AnyModel], stored: storage.Stored, where: str) -> AnyMode
     """A model from the content of a folder; `where` names the folder in errors."""
     try:
         model = kind(make_config(kind, _with_known_metric(kind._upgraded(stored.manifest["config"]))))
-        model.fitted_on = FittedOn.read(stored.manifest["fitted_on"])
-        _take(model, stored.tensors)
-        _keep_fit(model, stored)
+        _take(model, stored)
     except (KeyError, TypeError, ValueError, AttributeError, StoreError) as error:
         raise StoreError(f"{where}: the folder does not fit this version of {kind.name} ({error})") from None
     return model
-
-
-def _keep_fit(model: Recommender, stored: storage.Stored) -> None:
-    """Keep how a fit in epochs went, for when the model is saved again or evaluated."""
-    if not isinstance(model, _Iterative):
-        return
-    curve, shape = stored.manifest.get("history"), model.seen.shape
-    if isinstance(curve, list):
-        model.stored_curve = curve
-    if "stopped_by.indptr" in stored.tensors:
-        model.stopped_by = _pairs("stopped_by", stored.tensors, shape)
 
 
 def _with_known_metric(settings: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -95,8 +76,9 @@ def _with_known_metric(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return settings
 
 
-def _take(model: Recommender, tensors: Mapping[str, Array]) -> None:
+def _take(model: Recommender, stored: storage.Stored) -> None:
     """Check what `write` wrote and adopt it: nothing inconsistent reaches the code that computes with it."""
+    tensors = stored.tensors
     users, items = (storage.unpack_vocabulary(what, tensors) for what in ("user", "item"))
     labels = storage.unpack_strings("item.labels", tensors) if "item.labels.ends" in tensors else None
     shape = (len(users), len(items))
@@ -104,12 +86,22 @@ def _take(model: Recommender, tensors: Mapping[str, Array]) -> None:
         raise StoreError(f"there are {len(labels):,} titles for {shape[1]:,} items")
     seen = _pairs("seen", tensors, shape)
     touched = _pairs("touched", tensors, shape) if "touched.indptr" in tensors else seen
-    model._set_known(Known(users, items, labels, seen, touched))
+    known = Known(users, items, labels, seen, touched)
     state = {n.removeprefix("model."): a for n, a in tensors.items() if n.startswith("model.")}
     settings = {name: value for name, value in model.config if type(value) is int}
     model._check_state(state, settings | {"users": shape[0], "items": shape[1]})
-    model._set_state(state)
+    learned = model._from_state(state, known)
+    if isinstance(learned, Trained):
+        learned = _with_course(learned, stored, shape)
+    model._keep(learned, known, FittedOn.read(stored.manifest["fitted_on"]))
     model.item_table = storage.unpack_item_table(tensors, items)
+
+
+def _with_course(learned: Trained, stored: storage.Stored, shape: tuple[int, int]) -> Trained:
+    """With how the fit went, for when the model is saved again or evaluated."""
+    curve, name = stored.manifest.get("history"), "stopped_by"
+    stopped_by = _pairs(name, stored.tensors, shape) if f"{name}.indptr" in stored.tensors else None
+    return replace(learned, stored_curve=curve if isinstance(curve, list) else None, stopped_by=stopped_by)
 
 
 def _packed(name: str, pairs: Csr) -> dict[str, Array]:

@@ -25,6 +25,7 @@ from pydantic import PydanticUserError, create_model
 from purerec.data.interactions import Interactions
 from purerec.errors import ConfigError, ScoreError, StoreError
 from purerec.models.contract.config import Config
+from purerec.models.contract.fitted_on import Known
 from purerec.models.contract.recommender import Recommender
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace, Space
 from purerec.ranking.scorers import precision_of
@@ -39,30 +40,33 @@ class OwnModel(Recommender):
     """A model that wraps an object of a user-defined class."""
 
     own_class: ClassVar[type]
+    learned: Any
+    """The fitted object"""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         super().__init__(config, **settings)
-        self.own = self._new()
+        self._new()  # reports settings that the class refuses
 
     def _new(self) -> Any:
         return self.own_class(**dict(self.config))
 
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        self.own = self._new()  # nothing is left of an earlier fit
-        known = inspect.signature(self.own.fit).parameters
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> Any:
+        own = self._new()  # nothing is left of an earlier fit
+        known = inspect.signature(own.fit).parameters
         with self._calling("fit"):
-            self.own.fit(train, **{n: v for n, v in (("valid", valid), ("seed", seed)) if n in known})
+            own.fit(train, **{n: v for n, v in (("valid", valid), ("seed", seed)) if n in known})
+        return own
 
     def _score(self, user_idx: I64) -> F32:
         with self._calling("score"):
-            found = self.own.score(user_idx)
+            found = self.learned.score(user_idx)
         return self._checked(found, (len(user_idx), len(self.items)), "score")
 
     def _score_history(self, item_idx: I32) -> F32:
-        if not callable(getattr(self.own, "score_history", None)):
+        if not callable(getattr(self.learned, "score_history", None)):
             return super()._score_history(item_idx)
         with self._calling("score_history"):
-            found = self.own.score_history(item_idx)
+            found = self.learned.score_history(item_idx)
         return self._checked(found, (len(self.items),), "score_history")
 
     @contextmanager
@@ -94,14 +98,14 @@ class OwnModel(Recommender):
         again, first = self._new(), np.zeros(1, dtype=np.int64)
         _set_learned(again, self._state())
         try:
-            same = np.array_equal(again.score(first), self.own.score(first))
+            same = np.array_equal(again.score(first), self.learned.score(first))
         except Exception as error:
             raise StoreError(f"{self.name} would not work after loading ({error}); {_WHAT_IS_STORED}") from error
         if not same:
             raise StoreError(f"{self.name} would give other scores after loading; {_WHAT_IS_STORED}")
 
     def _state(self) -> State:
-        found = {name: value for name, value in vars(self.own).items() if name.endswith("_") and name[0] != "_"}
+        found = {name: value for name, value in vars(self.learned).items() if name.endswith("_") and name[0] != "_"}
         if not found:
             raise StoreError(f"{self.name} has learned nothing that can be stored; {_WHAT_IS_STORED}")
         arrays = {name: np.asarray(value) for name, value in found.items()}
@@ -110,9 +114,10 @@ class OwnModel(Recommender):
                 raise StoreError(f"{self.name} cannot be stored: {name} is {_kind(found[name])}; {_WHAT_IS_STORED}")
         return arrays
 
-    def _set_state(self, state: State) -> None:
-        self.own = self._new()
-        _set_learned(self.own, state)
+    def _from_state(self, state: State, known: Known) -> Any:
+        own = self._new()
+        _set_learned(own, state)
+        return own
 
     def _layout(self) -> Layout:
         return {}

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack
 
@@ -58,6 +56,8 @@ class Recommender(ABC):
     continues: ClassVar[bool] = False
     """Whether an update continues from the last fit; otherwise it fits from scratch."""
     fitted_on: FittedOn
+    learned: Any
+    """What `_fit` returned; a subclass says what it is."""
     item_table: ItemTable | None = None
     """What is known about items: see `set_items`."""
 
@@ -87,16 +87,16 @@ class Recommender(ABC):
 
     # ------------------------------------------------------------------ every model implements
     @abstractmethod
-    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        """Learn from `train.positives` (or its ratings)."""
+    def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> Any:
+        """What is to be learned from `train.positives` (or its ratings); the model itself stays as it is."""
 
     @abstractmethod
     def _state(self) -> State:
-        """What was learned, as arrays."""
+        """`learned`, as arrays."""
 
     @abstractmethod
-    def _set_state(self, state: State) -> None:
-        """The inverse of `_state`."""
+    def _from_state(self, state: State, known: Known) -> Any:
+        """The inverse of `_state`: `learned`, of a model that knows these people and items."""
 
     @abstractmethod
     def _layout(self) -> storage.Layout:
@@ -135,8 +135,8 @@ class Recommender(ABC):
         """(n_items,) the model's own weights between this item and the others, if it has such weights."""
         return None
 
-    def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> int:
-        """Continue training on a log that has grown; returns the number of epochs. Needed if `continues`."""
+    def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> tuple[Any, int]:
+        """What more epochs on a log that has grown make of `learned`, and their number. Needed if `continues`."""
         raise NotImplementedError(f"{self.name} sets `continues` but does not implement `_continue`")
 
     def resolved(self, positives: Csr) -> dict[str, int | float]:
@@ -144,6 +144,10 @@ class Recommender(ABC):
         space = self.config.search_space
         starts = {name: space[name].start for name, value in self.config if value is None and name in space}
         return {name: start(positives) for name, start in starts.items() if callable(start)}
+
+    def _resolved_by(self, learned: Any, positives: Csr) -> dict[str, int | float]:
+        """The same after a fit, which may have chosen some of them."""
+        return self.resolved(positives)
 
     def _check_update(self) -> None:  # noqa: B027  # most models can
         """Raise an error if the model cannot learn from more data."""
@@ -155,9 +159,8 @@ class Recommender(ABC):
         """Fit on the positives of `train`; `valid`, if given, decides only when to stop."""
         check_data(train, valid)
         watch = Stopwatch()
-        with self._changing() as fitted:
-            fitted._fit(train, valid, seed, run or Run())
-            fitted._remember(train, seed, watch.seconds)
+        learned = self._fit(train, valid, seed, run or Run())
+        self._complete(learned, train, seed, watch.seconds)
         return self
 
     def update(self, new: Interactions, *, seed: int = 0, run: Run | None = None, epochs: int | None = None) -> Self:
@@ -168,27 +171,23 @@ class Recommender(ABC):
         """
         return update(self, new, seed=seed, run=run, epochs=epochs)
 
-    @contextmanager
-    def _changing(self) -> Iterator[Self]:
-        """A copy to fit, which replaces the model when it is complete: a failure or interruption changes nothing."""
-        fresh = copy(self)
-        yield fresh
-        vars(self).update(vars(fresh) | {"derived": Derived(self)})
+    def _complete(self, learned: Any, train: Interactions, seed: int, seconds: float) -> None:
+        resolved = self._resolved_by(learned, train.positives)
+        self._keep(learned, Known.of(train), FittedOn.of(train, seed=seed, seconds=seconds, resolved=resolved))
 
-    def _remember(self, train: Interactions, seed: int, seconds: float) -> None:
-        self._set_known(Known(train.users, train.items, train.item_labels, train.positives, train.pairs))
-        self.fitted_on = FittedOn.of(train, seed=seed, seconds=seconds, resolved=self.resolved(train.positives))
-
-    def _set_known(self, known: Known) -> None:
-        self._known, self.derived = known, Derived(self)
-        if self.item_table is not None:
-            self.set_items(self.item_table)
+    def _keep(self, learned: Any, known: Known, fitted_on: FittedOn) -> None:
+        """Replace the last fit. Until here, nothing has changed: a failure or an interruption leaves it as it was."""
+        if learned is None:
+            raise ConfigError(f"{self.name} learned nothing: its _fit has to return what was learned")
+        table = self.item_table
+        if table is not None:
+            known, table = known.with_table(table)
+        self.learned, self._known, self.fitted_on = learned, known, fitted_on
+        self.item_table, self.derived = table, Derived(self)
 
     def set_items(self, table: ItemTable) -> Self:
         """Attach an item table, for rules; titles in the table replace those of the items."""
-        table.check_knows(self.items)
-        self.item_table = table.aligned(self.items)
-        self._known = self.known.titled(self.item_table)
+        self._known, self.item_table = self.known.with_table(table)
         return self
 
     @property

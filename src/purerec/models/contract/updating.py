@@ -8,7 +8,7 @@
     no epochs       models that count or solve (itempop, ease, itemknn, slopeone, coclustering), and nmf, whose zeros
                     would stay zeros, are fitted from scratch on all positives: there is nothing to continue from.
 
-The update runs on a copy that replaces the model when it is complete: an interruption changes nothing.
+The model changes only when the update is complete: an interruption changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from purerec.data.interactions import Csr, Interactions
 from purerec.data.text.sniffing import CANONICAL_INTEGER
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError
-from purerec.models.contract.fitted_on import FittedOn, LastUpdate, Stopwatch
+from purerec.models.contract.fitted_on import FittedOn, Known, LastUpdate, Stopwatch
 from purerec.training.run import Run
 from purerec.types import I64, Mask
 
@@ -62,18 +62,16 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
     growth = unite(model, new)
     if growth.is_nothing:
         if len(growth.touched) > len(model.known.touched):  # nothing to learn from, but lists leave it out
-            model._set_known(replace(model.known, touched=growth.touched))
+            model._keep(model.learned, replace(model.known, touched=growth.touched), model.fitted_on)
         return model
-    watch = Stopwatch()
-    with model._changing() as grown:
-        if grown.continues:
-            used = grown._continue(growth.united, epochs, seed, run or Run())
-        else:
-            grown._fit(growth.united, None, seed, run or Run())
-            used = None
-        grown._remember(growth.united, seed, watch.seconds)
-        grown._set_known(replace(grown.known, touched=growth.touched))
-        grown.fitted_on = _facts(model.fitted_on, grown.fitted_on, new, growth, used)
+    watch, log = Stopwatch(), growth.united
+    if model.continues:
+        learned, used = model._continue(log, epochs, seed, run or Run())
+    else:
+        learned, used = model._fit(log, None, seed, run or Run()), None
+    resolved = model._resolved_by(learned, log.positives)
+    found = FittedOn.of(log, seed=seed, seconds=watch.seconds, resolved=resolved)
+    model._keep(learned, Known.of(log, growth.touched), _facts(model.fitted_on, found, new, growth, used))
     return model
 
 

@@ -21,6 +21,7 @@ from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
+from purerec.models.contract.trained import Trained
 from purerec.models.families.foldin import folding_of
 from purerec.models.families.game import DiscriminatorGame, HeldOutGame
 from purerec.models.families.held_out import Form, hold_out
@@ -31,7 +32,6 @@ from purerec.sampling.dynamic import Negatives
 from purerec.storage import Layout, Part, check_layout
 from purerec.storage.structure import check_finite
 from purerec.training.history import Measures
-from purerec.training.run import Run
 from purerec.types import F32, I32, I64, State
 
 
@@ -137,8 +137,6 @@ class DiscriminatorModel(EpochModel):
     """Base of GMF, PUGMF and PURE."""
 
     config: DiscriminatorConfig
-    _width: int | None = None
-    """The chosen width; None: that of training"""
 
     def __init__(self, config: Config | None = None, *, scorer_module: Any = None, **settings: Any) -> None:
         """`scorer_module`: a torch module from (n, d) and (n, d) embeddings to (n,) logits, in place of `scorer`."""
@@ -158,12 +156,11 @@ class DiscriminatorModel(EpochModel):
                 return HeldOutGame(self, positives, settings, seed, *parts)
         return DiscriminatorGame(self, positives, settings, seed, start)
 
-    def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        self._width = None
-        super()._train(fitting, log, valid, seed, run)
-
-    def _adopt(self, params: State, positives: Csr) -> None:
-        super()._adopt(params if self._width is None else narrowed(params, self._width), positives)
+    def _learned(self, fitting: Fitting, positives: Csr) -> Trained:
+        """The parameters, narrowed once a width is chosen."""
+        assert isinstance(fitting, DiscriminatorGame)
+        params = fitting.parameters()
+        return Trained(params if fitting.chosen is None else narrowed(params, fitting.chosen.width))
 
     def _settings(self, positives: Csr) -> GameSettings:
         """The game of this config on this log, with data-dependent settings resolved."""
@@ -229,10 +226,6 @@ class DiscriminatorModel(EpochModel):
         embeddings = dot_product(self.config.scorer, game.parameters())
         assert embeddings is not None, "only products choose"
         return game.held_out().best(embeddings, {}, narrow=self._chooses_width())
-
-    def use_form(self, form: Form) -> None:
-        """Score in this form from now on."""
-        self._width = form.width
 
     # ------------------------------------------------------------------ storing
 

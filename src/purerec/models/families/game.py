@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from purerec.data.interactions import Csr
+from purerec.engines.closed_form import ItemWeights
 from purerec.engines.pure.registry import new_engine
 from purerec.engines.pure.spec import Engine, GameSettings, Params, SharedEngine
 from purerec.engines.source import MemorySource
@@ -26,6 +27,11 @@ _NOT_CHOSEN = Form(-1, -1.0, -1.0)
 
 class DiscriminatorGame:
     """The discriminator (and generators) of one fit, as `training` expects them."""
+
+    chosen: Form | None = None
+    """The form of the score, once it is chosen"""
+    history: tuple[float, ItemWeights] | None = None
+    """The L2 and the item weights of PURE's history, once they are needed; not yet scaled"""
 
     def __init__(
         self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, start: Params | None
@@ -81,7 +87,6 @@ class HeldOutGame(DiscriminatorGame):
     ) -> None:
         """`kept` and `held_out` together are the positives."""
         self._all, self._held_out = positives, held_out
-        self.chosen: Form | None = None
         super().__init__(model, kept, settings, seed, None)
 
     def held_out(self) -> HeldOutPairs:
@@ -102,7 +107,6 @@ class HeldOutGame(DiscriminatorGame):
     def _switch_engine(self, chosen: Form) -> None:
         """Switch to an engine for all pairs, at its random start."""
         self.positives, self.chosen = self._all, chosen
-        self.model.use_form(chosen)
         self.engine = self.new_engine(None, self.seed)
 
     def state(self) -> State:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
@@ -20,11 +21,14 @@ from purerec.engines.closed_form import ItemWeights, Weighting, check_memory, fi
 from purerec.engines.closed_form.dense import products
 from purerec.engines.distributed.gram import lead_products
 from purerec.engines.distributed.group import current_group
+from purerec.engines.pure.spec import Params
 from purerec.errors import StoreError
+from purerec.models.contract.fitted_on import Known, need_positives
 from purerec.models.contract.iterative import Fitting
 from purerec.models.contract.search_space import Floats, SearchSpace
+from purerec.models.contract.trained import Trained
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
-from purerec.models.families.game import HeldOutGame
+from purerec.models.families.game import DiscriminatorGame, HeldOutGame
 from purerec.models.families.held_out import (
     REGULARIZATIONS,
     USUAL_REGULARIZATION,
@@ -37,7 +41,6 @@ from purerec.models.families.held_out import (
 from purerec.models.families.scorers import dot_product
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part, check_layout
-from purerec.training.run import Run
 from purerec.types import F32, I64, State
 
 _MOST_ITEMS = 8_000
@@ -82,16 +85,20 @@ class HistoryConfig(DiscriminatorConfig):
     }
 
 
+@dataclass(frozen=True, eq=False)
+class TrainedWithHistory(Trained):
+    """Parameters, and the history's part if there is one."""
+
+    item_weights: ItemWeights | None = None
+    """Scaled to their weight"""
+    weight: float | None = None
+
+
 class WithHistory(DiscriminatorModel):
     """A discriminator with a history's part: a mixin that precedes the class with the risk."""
 
     config: HistoryConfig
-    _closed: ItemWeights | None = None
-    """The weights as fitted; only during a fit"""
-    _history: ItemWeights | None = None
-    """The same, scaled"""
-    _history_weight: float | None = None
-    _history_regularization: float = USUAL_REGULARIZATION
+    learned: TrainedWithHistory
 
     def _has_history(self) -> bool:
         """Only with a dot product: with a network, the two parts cannot be weighed against each other."""
@@ -103,23 +110,10 @@ class WithHistory(DiscriminatorModel):
     def _chooses_weight(self) -> bool:
         return self._has_history() and self.config.history_weight is None
 
-    def use_form(self, form: Form) -> None:
-        super().use_form(form)
-        if self._chooses_weight():
-            self._history_weight = form.weight
-            if form.regularization != self._history_regularization:
-                self._history_regularization = form.regularization
-                self._closed = None
-
-    def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> None:
-        self._closed = self._history = self._history_weight = None
+    def _fitting(self, train: Interactions, seed: int, start: Params | None = None) -> DiscriminatorGame:
         if self._has_history():
-            given, config = self.config.history_weight, self.config
-            self._history_weight = usual_weight(log.positives) if given is None else given
-            self._history_regularization = config.history_regularization or USUAL_REGULARIZATION
-            self._check_memory(log.positives)
-        super()._train(fitting, log, valid, seed, run)
-        self._closed = None
+            self._check_memory(need_positives(train))
+        return super()._fitting(train, seed, start)
 
     def _check_memory(self, positives: Csr) -> None:
         """Check before the epochs, so that the weights are not refused only after them."""
@@ -147,24 +141,14 @@ class WithHistory(DiscriminatorModel):
         usual = n_items if n_items <= _MOST_ITEMS else _NEIGHBORS
         return self.config.neighbors or usual
 
-    def resolved(self, positives: Csr) -> dict[str, int | float]:
-        found = super().resolved(positives)
-        if self._history_weight is not None:
-            own = {
-                "history_weight": self._history_weight,
-                "history_regularization": self._history_regularization,
-                "neighbors": self._neighbors(positives.shape[1]),
-            }
-            found |= {name: value for name, value in own.items() if getattr(self.config, name) is None}
-        return found
-
     def choose_form(self, game: HeldOutGame) -> Form:
         """Choose on the pairs that neither the embeddings nor these item weights have seen."""
         if not self._has_history():
             return super().choose_form(game)
         embeddings = dot_product(self.config.scorer, game.parameters())
         assert embeddings is not None, "only dot products have a history"
-        config, regularizations = self.config, [self._history_regularization]
+        config = self.config
+        regularizations = [config.history_regularization or USUAL_REGULARIZATION]
         weights: Sequence[float] = WEIGHTS
         if config.history_weight is not None:
             weights = (config.history_weight,)
@@ -178,35 +162,49 @@ class WithHistory(DiscriminatorModel):
         histories = dict(zip(regularizations, fitted, strict=True))
         return game.held_out().best(embeddings, histories, weights, narrow=self._chooses_width())
 
-    def _adopt(self, params: State, positives: Csr) -> None:
+    def _learned(self, fitting: Fitting, positives: Csr) -> TrainedWithHistory:
         """Scales the history's part to the current spread of the embeddings' part."""
-        super()._adopt(params, positives)
-        if self._history_weight is None:
-            return
-        if self._closed is None:  # only when needed: the choice made during training changes it
-            neighbors = self._neighbors(positives.shape[1])
-            (self._closed,) = self._fit_history(positives, [self._history_regularization], neighbors)
-        embeddings = self._embeddings()
+        params = super()._learned(fitting, positives).params
+        if not self._has_history():
+            return TrainedWithHistory(params)
+        assert isinstance(fitting, DiscriminatorGame)
+        weight, regularization = self._history_form(fitting.chosen, positives)
+        neighbors = self._neighbors(positives.shape[1])
+        if fitting.history is None or fitting.history[0] != regularization:  # the choice changes it
+            fitting.history = None  # before its successor takes as much memory
+            (fitted,) = self._fit_history(positives, [regularization], neighbors)
+            fitting.history = regularization, fitted
+        embeddings = dot_product(self.config.scorer, params)
         assert embeddings is not None, "only dot products have a history"
-        self._history = scaled(self._closed, embeddings, positives, self._history_weight)
+        item_weights = scaled(fitting.history[1], embeddings, positives, weight)
+        chosen = {"history_weight": weight, "history_regularization": regularization, "neighbors": neighbors}
+        return TrainedWithHistory(params, chosen, item_weights=item_weights, weight=weight)
+
+    def _history_form(self, chosen: Form | None, positives: Csr) -> tuple[float, float]:
+        """The weight and the L2: those of the settings, those chosen, or the usual ones."""
+        config = self.config
+        if config.history_weight is None and chosen is not None:
+            return chosen.weight, chosen.regularization
+        weight = usual_weight(positives) if config.history_weight is None else config.history_weight
+        return weight, config.history_regularization or USUAL_REGULARIZATION
 
     def _vector_part(self) -> Factors | None:
         return self._embeddings()
 
     def _history_part(self) -> ItemWeights | None:
-        return self._history
+        return self.learned.item_weights
 
     def factors(self) -> Factors | None:
-        return self._embeddings() if self._history is None else None
+        return self._embeddings() if self.learned.item_weights is None else None
 
     def _score(self, user_idx: I64) -> F32:
         scores = super()._score(user_idx)
-        if self._history is not None:
-            scores += self._history.scores(self.seen, user_idx)
+        if self.learned.item_weights is not None:
+            scores += self.learned.item_weights.scores(self.seen, user_idx)
         return scores
 
     def _item_weights(self, item_idx: int) -> F32 | None:
-        return None if self._history is None else self._history.row(item_idx)
+        return None if self.learned.item_weights is None else self.learned.item_weights.row(item_idx)
 
     def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
         of_history = {name: array for name, array in state.items() if name.startswith(_HISTORY)}
@@ -220,23 +218,24 @@ class WithHistory(DiscriminatorModel):
                 raise StoreError(f"the weight of the history is {own['weight'][0]:g}")
 
     def _state(self) -> State:
-        if self._history is None:
+        learned = self.learned
+        if learned.item_weights is None:
             return super()._state()
-        history = self._history.state() | {"weight": np.array([self._history_weight], dtype=np.float32)}
+        history = learned.item_weights.state() | {"weight": np.array([learned.weight], dtype=np.float32)}
         return super()._state() | {f"{_HISTORY}{name}": array for name, array in history.items()}
 
-    def _set_state(self, state: State) -> None:
+    def _from_state(self, state: State, known: Known) -> TrainedWithHistory:
         own = {n.removeprefix(_HISTORY): a for n, a in state.items() if n.startswith(_HISTORY)}
-        super()._set_state({n: a for n, a in state.items() if not n.startswith(_HISTORY)})
-        self._history = self._history_weight = None
-        if own:
-            self._history = ItemWeights.from_state(own, len(self.items))
-            self._history_weight = float(own["weight"][0])
+        params = {n: a for n, a in state.items() if not n.startswith(_HISTORY)}
+        if not own:
+            return TrainedWithHistory(params)
+        item_weights = ItemWeights.from_state(own, len(known.items))
+        return TrainedWithHistory(params, item_weights=item_weights, weight=float(own["weight"][0]))
 
     def _layout(self) -> Layout:
-        if self._history is None:
+        if not self.is_fitted or self.learned.item_weights is None:
             return super()._layout()
-        own = _layout_of_history(type(self._history))
+        own = _layout_of_history(type(self.learned.item_weights))
         return {**super()._layout(), **{f"{_HISTORY}{name}": part for name, part in own.items()}}
 
 

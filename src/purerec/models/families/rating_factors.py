@@ -12,7 +12,7 @@ from purerec.models.contract.foldin import Folding, SquaredFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel
 from purerec.models.families.ratings import RatingConfig, RatingModel, unlabeled_weight
 from purerec.storage import Layout, Part
-from purerec.types import F32, I64, State
+from purerec.types import F32, I64
 
 
 class RatingFactorConfig(RatingConfig, EpochConfig):
@@ -29,6 +29,10 @@ class FactorRatingModel(EpochModel, RatingModel):
     """
 
     config: RatingFactorConfig
+
+    @property
+    def _scale(self) -> F32:
+        return self._params["scale"]
 
     def _predict(self, user_idx: I64, item_idx: I64) -> F32:
         p = self._params
@@ -77,10 +81,3 @@ class FactorRatingModel(EpochModel, RatingModel):
             "user_pairs": Part(("users",)),
             "item_pairs": Part(("items",)),
         }
-
-    def _state(self) -> State:
-        return EpochModel._state(self) | RatingModel._state(self)
-
-    def _set_state(self, state: State) -> None:
-        EpochModel._set_state(self, {name: array for name, array in state.items() if name != "scale"})
-        RatingModel._set_state(self, state)

@@ -65,13 +65,12 @@ class SgdModel(FactorRatingModel):
 
     def _fitting(self, train: Interactions, seed: int) -> Descent:
         ratings = rating_targets(train) if self.config.target == "rating" else None
-        self._scale = rating_scale(train, ratings)
         feed: Ratings | Positives = (
             Ratings(ratings, train.shape, seed)
             if ratings is not None
             else Positives(need_positives(train), self.config.unlabeled_ratio, seed, self._choice())
         )
-        return Descent(self, feed, named_rng(seed, "init"))
+        return Descent(self, feed, rating_scale(train, ratings), named_rng(seed, "init"))
 
     def _choice(self) -> PairChoice | None:
         config = self.config
@@ -169,8 +168,8 @@ class Positives:
 class Descent:
     """One fit, as `training` expects it."""
 
-    def __init__(self, model: SgdModel, feed: Ratings | Positives, rng: np.random.Generator) -> None:
-        config, self.feed = model.config, feed
+    def __init__(self, model: SgdModel, feed: Ratings | Positives, scale: F32, rng: np.random.Generator) -> None:
+        config, self.feed, self.scale = model.config, feed, scale
         self.config, self.biased = config, model.biased()
         self.dim = config.dim if config.dim is not None else usual_dim(feed.shape[0])
         self.width = -(-self.dim // LANES) * LANES
@@ -205,7 +204,7 @@ class Descent:
         found = {name: self.arrays[name][:, : self.dim].copy() for name in ("user", "item")}
         if self.config.target == "binary":
             found["user"] = with_strangers(found["user"], self.feed.user_pairs > 0)
-        found["mean"] = np.array([self.feed.mean], dtype=np.float32)
+        found |= {"scale": self.scale, "mean": np.array([self.feed.mean], dtype=np.float32)}
         found["user_pairs"], found["item_pairs"] = (
             pairs.astype(np.float32) for pairs in (self.feed.user_pairs, self.feed.item_pairs)
         )

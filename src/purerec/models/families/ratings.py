@@ -24,7 +24,7 @@ from purerec.models.contract.config import Config
 from purerec.models.contract.recommender import Recommender
 from purerec.sampling.unlabeled import UnlabeledSampler
 from purerec.storage import Layout, Part
-from purerec.types import F32, I32, I64, State
+from purerec.types import F32, I32, I64
 
 
 class RatingConfig(Config):
@@ -65,8 +65,6 @@ class RatingModel(Recommender):
     """Base of models that predict a number for a pair."""
 
     config: RatingConfig
-    _scale: F32
-    """(3,) the lowest and highest target, and the mean of liked items"""
 
     def predict(self, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike) -> F32:
         """(n,) predicted targets of pairs by internal index: ratings, or relevance from 0 to 1."""
@@ -76,6 +74,11 @@ class RatingModel(Recommender):
         if user.shape != item.shape:
             raise DataError(f"{len(user):,} users for {len(item):,} items: predict takes pairs")
         return np.clip(self._predict(user, item), self._scale[0], self._scale[1])
+
+    @property
+    @abstractmethod
+    def _scale(self) -> F32:
+        """(3,) the lowest and highest target, and the mean of liked items"""
 
     @abstractmethod
     def _predict(self, user_idx: I64, item_idx: I64) -> F32:
@@ -90,12 +93,6 @@ class RatingModel(Recommender):
 
     def _layout(self) -> Layout:
         return {"scale": Part((3,))}
-
-    def _state(self) -> State:
-        return {"scale": self._scale}
-
-    def _set_state(self, state: State) -> None:
-        self._scale = np.asarray(state["scale"], dtype=np.float32)
 
 
 def rating_targets(train: Interactions) -> Targets:

@@ -1,0 +1,24 @@
+"""What a model fitted in epochs has learned, and how the fit went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from purerec.data.interactions import Csr
+from purerec.training.history import History
+from purerec.types import State
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """The parameters after the last epoch, or the best; a model replaces it as a whole."""
+
+    params: State
+    chosen: Mapping[str, float] = field(default_factory=dict)
+    """Settings that the fit decided, apart from the width of the parameters"""
+    history: History | None = None
+    stored_curve: list[dict[str, float]] | None = None
+    """The history of a loaded model, as stored in its folder"""
+    stopped_by: Csr | None = None
+    """The validation positives that decided how long the fit took, if any; `evaluate` refuses to test on them"""
