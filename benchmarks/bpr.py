@@ -16,7 +16,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
 from purerec.experiments.provenance import write_results
 from purerec.sampling.dynamic import RULES

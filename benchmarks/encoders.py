@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.data.synthetic.world import make_world
 from purerec.engines.closed_form import fit_item_weights, mean_diagonal
 from purerec.engines.pure.registry import new_engine

@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.data.vocabulary import Vocabulary
 from purerec.experiments.provenance import write_results
 from purerec.models.contract.recommender import Recommender

@@ -45,7 +45,7 @@ BYTES_PER_ROW = 4 * (3 * DIM + 4)
 
 def work(size: dict[str, int], epochs: int) -> None:
     """Run one worker; the first one prints the results."""
-    from purerec.data.interactions import Csr
+    from purerec.data.pairs import Csr
     from purerec.engines.distributed.engine import DistributedEngine
     from purerec.engines.distributed.group import connect
     from purerec.engines.distributed.helping import serve

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import GameSettings, Unlabeled
 from purerec.engines.source import MemorySource

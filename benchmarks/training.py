@@ -21,7 +21,7 @@ import scipy.sparse
 import torch
 from threadpoolctl import threadpool_limits
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import GameSettings
 from purerec.engines.source import MemorySource

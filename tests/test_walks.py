@@ -22,13 +22,13 @@ def found():
 
 def test_fit_leads_through_a_bounded_number_of_files(found):
     usual, free = found["fit"], found["fit, users='free', dim=5"]
-    assert len(usual.steps) <= 15, usual.steps
-    assert len(usual.files) <= 40, usual.files
+    assert len(usual.steps) <= 14, usual.steps
+    assert len(usual.files) <= 38, usual.files
     assert len(free.steps) <= 10, free.steps
-    assert len(free.files) <= 28, free.files
+    assert len(free.files) <= 27, free.files
 
 
 def test_a_list_leads_through_a_bounded_number_of_files(found):
     listed = found["recommend_for(history)"]
-    assert len(listed.steps) <= 4, listed.steps
+    assert len(listed.steps) <= 3, listed.steps
     assert len(listed.files) <= 11, listed.files

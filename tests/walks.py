@@ -1,6 +1,7 @@
 """How many source files one `fit` and one `recommend` go through: `python tests/walks.py` prints them.
 
-Counted on a second call, when imports are done, and in Python only: kernels are compiled. Two numbers:
+Counted on a second call, when imports are done, and in Python only: kernels are compiled. The settings of a model are
+checked before, when it is made, in one file more. Two numbers:
 
     files    those with any function that runs, however small: a vocabulary's `len`, a named generator
     steps    those whose functions call functions of two or more other files. To follow a call you read these; the
@@ -70,11 +71,12 @@ def walks() -> dict[str, Walk]:
     """`fit` of PURE, by default and in the paper's form, and `recommend_for` of a new person."""
     log = pr.make_world(users=600, items=60, interactions=6000, prior=0.3).observed
     few: dict[str, Any] = {"epochs": 2, "pretrain_epochs": 1}
-    model = pr.PURE(**few).fit(log)
+    model, free = pr.PURE(**few), pr.PURE(**few, users="free", dim=5)
+    model.fit(log)
     history = [str(item) for item in log.items.ids.head(3).to_list()]
     return {
-        "fit": walk(lambda: pr.PURE(**few).fit(log)),
-        "fit, users='free', dim=5": walk(lambda: pr.PURE(**few, users="free", dim=5).fit(log)),
+        "fit": walk(lambda: model.fit(log)),
+        "fit, users='free', dim=5": walk(lambda: free.fit(log)),
         "recommend_for(history)": walk(lambda: model.recommend_for(history)),
     }
 

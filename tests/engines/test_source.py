@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.pure.registry import new_engine
 from purerec.engines.pure.spec import GameSettings
 from purerec.engines.source import DataSource, MemorySource

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import purerec as pr
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.evaluation.metrics import auc, diversity, parse, parse_of_ranks, popularity, serendipity
 from ranking.known_scores import Table
 

@@ -11,7 +11,8 @@ import pytest
 
 from conftest import need
 from evaluation.splits import descending, make_split, random_split
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.data.splits import Split
 from purerec.errors import ConfigError, DataError
 from purerec.evaluation.metrics import DEFAULT_METRICS

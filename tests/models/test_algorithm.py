@@ -8,7 +8,7 @@ import pytest
 
 import purerec as pr
 from conftest import ROOT, need
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.pure.spec import EpochStats
 from purerec.models.contract.data_defaults import chance_level, shrinking
 from purerec.models.families.game import DiscriminatorGame

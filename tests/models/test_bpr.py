@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 import purerec as pr
 from conftest import checkerboard
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
 from purerec.errors import DataError
 from purerec.models.bpr import BPR

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chisquare
 
 from conftest import checkerboard, need
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.bpr import pack, unpack
 from purerec.errors import ConfigError
 from purerec.models.irgan import IRGAN, IRGANGame

@@ -5,7 +5,7 @@ import pytest
 
 import purerec as pr
 from conftest import checkerboard, need
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.errors import ConfigError
 from purerec.sampling.unlabeled import without_full_users
 

@@ -5,7 +5,7 @@ import pytest
 
 import purerec as pr
 from conftest import checkerboard, need
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.errors import ConfigError, DivergedError
 from purerec.models.contract.data_defaults import observed_share
 from purerec.paper.printed import paper

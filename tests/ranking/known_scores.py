@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.ranking.ranks import Ranks, tie_order
 from purerec.ranking.scorers import Factors
 

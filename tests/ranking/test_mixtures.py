@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.ranking.mixtures import ranks_of_mixtures
 from purerec.ranking.ranks import ranks
 from ranking.known_scores import Table

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.errors import ConfigError, DataError, ScoreError
 from purerec.ranking import ranks as ranking
 from purerec.ranking import scorers
@@ -304,7 +304,7 @@ def test_read_only_and_foreign_arrays_are_fine() -> None:
 
 
 def test_one_list_for_all_ranks_like_any_other_list(monkeypatch):
-    from purerec.data.interactions import Csr
+    from purerec.data.pairs import Csr
 
     rng = np.random.default_rng(4)
     shape = (40, 60)

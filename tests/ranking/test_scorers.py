@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.errors import ScoreError
 from purerec.ranking.ranks import ranks, top_k, top_k_of_row
 from ranking.known_scores import Table, as_dict, full_sort, random_pairs, ranks_by_sorting

@@ -2,7 +2,7 @@
 
     readers, validation                  reading files and tables; checking their values
     vocabulary, interactions             ids and their indices; the log
-    pairs                                pairs sorted by user and item, repeated ones found
+    pairs                                distinct pairs of users and items, in compressed rows
     sharing                              several logs with the same ids
     datasets, catalog, locate, download  data sets by name; where their files are; how they are fetched
     splits, picking, made                splitting a log; which rows are held out; how parts were made

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.errors import counted
 
 

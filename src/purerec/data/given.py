@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
 from purerec.data.made import Made
+from purerec.data.pairs import Csr
 from purerec.data.picking import UNITS_PER_SECOND
 from purerec.data.readers import is_list_file, read
 from purerec.data.sharing import with_shared_vocabularies

@@ -10,88 +10,19 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from purerec.data.display.html import interactions_html, sizes_told
-from purerec.data.pairs import last_of_each_pair, sorted_matrix
+from purerec.data.pairs import Csr, freeze, last_of_each_pair
 from purerec.data.vocabulary import Id, Vocabulary, as_series, encode, index_of
 from purerec.errors import DataError
 from purerec.types import F32, I32, I64, Mask
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
-
-
-@dataclass(frozen=True, eq=False)
-class Csr:
-    """Distinct pairs by user: the items of user u are `indices[indptr[u]:indptr[u + 1]]`, sorted."""
-
-    indptr: I64
-    """(n_users + 1,)"""
-    indices: I32
-    """(n_pairs,)"""
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike, shape: tuple[int, int]) -> Csr:
-        """Build from pairs in any order, counting repeated ones once. Two counting sorts: linear in the pairs."""
-        user, item = np.asarray(user_idx), np.asarray(item_idx)
-        matrix = sorted_matrix(user, item, np.ones(len(user), dtype=np.int8), shape)
-        matrix.has_sorted_indices, matrix.has_canonical_format = True, False
-        matrix.sum_duplicates()
-        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), shape)
-
-    def __post_init__(self) -> None:
-        _freeze(self.indptr, self.indices)
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    @property
-    def counts(self) -> I64:
-        """(n_users,) pairs of each user."""
-        return np.diff(self.indptr)
-
-    @property
-    def item_counts(self) -> I64:
-        """(n_items,) pairs of each item."""
-        return np.bincount(self.indices, minlength=self.shape[1]).astype(np.int64)
-
-    @cached_property
-    def users(self) -> I32:
-        """(n_pairs,) the user of each pair."""
-        return np.repeat(np.arange(self.shape[0], dtype=np.int32), self.counts)
-
-    def row(self, user_idx: int) -> I32:
-        return self.indices[self.indptr[user_idx] : self.indptr[user_idx + 1]]
-
-    def union(self, other: Csr) -> Csr:
-        """The pairs in either."""
-        return Csr.of(
-            np.concatenate([self.users, other.users]),
-            np.concatenate([self.indices, other.indices]),
-            self.shape,
-        )
-
-    def overlap(self, other: Csr) -> int:
-        """The number of pairs in both."""
-        return len(self) + len(other) - len(self.union(other))
-
-    def to_scipy(self) -> Any:
-        """A scipy CSR array of ones (float32); a copy, since some libraries do not accept read-only arrays."""
-        from scipy.sparse import csr_array
-
-        ones = np.ones(len(self), dtype=np.float32)
-        return csr_array((ones, self.indices, self.indptr), shape=self.shape, copy=True)
-
-
-def _freeze(*arrays: npt.NDArray[Any] | None) -> None:
-    for array in arrays:
-        if array is not None:
-            array.flags.writeable = False
 
 
 def _check_threshold(rating: float | None, name: str) -> None:
@@ -139,7 +70,7 @@ class Interactions:
                 command="leave --min-rating out, or say which column that is with --rating NAME",
             )
         _check_threshold(self.positive_rating, "positive_rating")
-        _freeze(self.user_idx, self.item_idx, self.rating, self.timestamp)
+        freeze(self.user_idx, self.item_idx, self.rating, self.timestamp)
 
     # ------------------------------------------------------------------ content
     def __len__(self) -> int:
@@ -208,6 +139,11 @@ class Interactions:
         for array in (self.user_idx, self.item_idx, self.rating, self.timestamp):
             digest.update(b"|" if array is None else np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+    def with_known(self, **properties: Any) -> Self:
+        """This log, with cached properties that are already known and need not be computed."""
+        vars(self).update(properties)
+        return self
 
     def label(self, item_idx: int) -> str:
         """Title of an item, or its id if it has none."""
@@ -286,9 +222,7 @@ class Interactions:
             raise DataError("cannot keep the highest rating: there is no rating column; use keep='last'")
         value = self.rating if keep == "highest" else self.timestamp
         kept = last_of_each_pair(self.user_idx, self.item_idx, self.shape, value)
-        data = self.subset(kept)
-        data.__dict__["pairs"] = self.pairs  # the same pairs, so they need not be found again
-        return data
+        return self.subset(kept).with_known(pairs=self.pairs)
 
     def compact(self) -> Interactions:
         """The same rows with vocabularies reduced to the ids that occur in them."""

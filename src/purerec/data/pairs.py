@@ -1,13 +1,85 @@
-"""Pairs sorted by user and item, with counting sorts."""
+"""Distinct pairs of users and items, sorted, and the rows of a log that repeat a pair."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from purerec.types import I32, Mask
+from purerec.types import I32, I64, Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Csr:
+    """Distinct pairs by user: the items of user u are `indices[indptr[u]:indptr[u + 1]]`, sorted."""
+
+    indptr: I64
+    """(n_users + 1,)"""
+    indices: I32
+    """(n_pairs,)"""
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike, shape: tuple[int, int]) -> Csr:
+        """Build from pairs in any order, counting repeated ones once. Two counting sorts: linear in the pairs."""
+        user, item = np.asarray(user_idx), np.asarray(item_idx)
+        matrix = sorted_matrix(user, item, np.ones(len(user), dtype=np.int8), shape)
+        matrix.has_sorted_indices, matrix.has_canonical_format = True, False
+        matrix.sum_duplicates()
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), shape)
+
+    def __post_init__(self) -> None:
+        freeze(self.indptr, self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def counts(self) -> I64:
+        """(n_users,) pairs of each user."""
+        return np.diff(self.indptr)
+
+    @property
+    def item_counts(self) -> I64:
+        """(n_items,) pairs of each item."""
+        return np.bincount(self.indices, minlength=self.shape[1]).astype(np.int64)
+
+    @cached_property
+    def users(self) -> I32:
+        """(n_pairs,) the user of each pair."""
+        return np.repeat(np.arange(self.shape[0], dtype=np.int32), self.counts)
+
+    def row(self, user_idx: int) -> I32:
+        return self.indices[self.indptr[user_idx] : self.indptr[user_idx + 1]]
+
+    def union(self, other: Csr) -> Csr:
+        """The pairs in either."""
+        return Csr.of(
+            np.concatenate([self.users, other.users]),
+            np.concatenate([self.indices, other.indices]),
+            self.shape,
+        )
+
+    def overlap(self, other: Csr) -> int:
+        """The number of pairs in both."""
+        return len(self) + len(other) - len(self.union(other))
+
+    def to_scipy(self) -> Any:
+        """A scipy CSR array of ones (float32); a copy, since some libraries do not accept read-only arrays."""
+        from scipy.sparse import csr_array
+
+        ones = np.ones(len(self), dtype=np.float32)
+        return csr_array((ones, self.indices, self.indptr), shape=self.shape, copy=True)
+
+
+def freeze(*arrays: npt.NDArray[Any] | None) -> None:
+    """Make arrays read-only, where there are any."""
+    for array in arrays:
+        if array is not None:
+            array.flags.writeable = False
 
 
 def sorted_matrix(

@@ -16,8 +16,9 @@ import numpy as np
 
 from purerec.data.cold import Cold
 from purerec.data.display.html import split_html
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
 from purerec.data.made import Made, Method, SplitParameters
+from purerec.data.pairs import Csr
 from purerec.data.picking import PUBLISHED_PARTS, UNITS_PER_SECOND, FirstSeen, Picker, published_test_rows
 from purerec.data.sharing import join
 from purerec.errors import SplitError, counted

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.errors import DataError
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel

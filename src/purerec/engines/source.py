@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.errors import DataError
 from purerec.types import I64
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.evaluation.metrics import Metric, coverage, diversity, gini, novelty, popularity, serendipity
 from purerec.ranking.ranks import top_k
 from purerec.ranking.scorers import Factors, Scorer

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.data.plugins.named import import_object, is_path
 from purerec.errors import ConfigError, nearest
 from purerec.evaluation.own import OwnMetric, add, own_metric, own_names

@@ -27,7 +27,8 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec.data.display.html import html_table
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.data.splits import Split
 from purerec.errors import ConfigError, DataError, counted
 from purerec.evaluation.choosing import MetricNames, check_protocol, default_metrics, parse_all

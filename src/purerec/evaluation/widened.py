@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.data.splits import Split
 from purerec.data.vocabulary import Vocabulary
 from purerec.evaluation.leakage import Fitted

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from purerec.data import catalog
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.data.splits import Split
 from purerec.evaluation.choosing import default_metrics
 from purerec.evaluation.protocols import Evaluation

@@ -16,7 +16,8 @@ import numpy as np
 
 from purerec.data import catalog
 from purerec.data.folds import thinned
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.data.splits import Split, split
 from purerec.data.synthetic.world import make_world
 from purerec.errors import ConfigError

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.bpr import PairwiseSettings
 from purerec.models.contract.search_space import Choices, Ints, SearchSpace
 from purerec.models.families.pairwise_mf import FactorConfig, FactorModel, PairwiseFitting

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding, PairwiseFolding, tanh_ratio
 from purerec.models.contract.iterative import EpochConfig, EpochModel, RateSchedule, scheduled

@@ -20,7 +20,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form import ItemWeights, fit_item_weights
 from purerec.engines.distributed.gram import multiplier
 from purerec.models.contract.config import Config

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines import graphgan as kernels
 from purerec.engines.irgan import POINTWISE, Rates
 from purerec.models.contract.search_space import Ints, SearchSpace

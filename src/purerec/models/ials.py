@@ -24,7 +24,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.engines.distributed.alternating import solver
 from purerec.engines.ials import AlternationSide, squared_errors
 from purerec.jit.simd import LANES

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines import irgan as kernels
 from purerec.engines.bpr import FactorTables, PairwiseRules
 from purerec.jit.simd import LANES

@@ -20,7 +20,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.models.contract.config import Config
 from purerec.models.contract.explaining import Person
 from purerec.models.contract.fitted_on import Known, need_positives

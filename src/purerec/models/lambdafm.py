@@ -26,7 +26,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.bpr import PairwiseSettings
 from purerec.models.contract.search_space import Choices, Floats, Ints, SearchSpace
 from purerec.models.families.pairwise_mf import (

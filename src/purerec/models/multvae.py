@@ -22,7 +22,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding, tanh_ratio
 from purerec.models.contract.iterative import EpochConfig, EpochModel, RateSchedule, scheduled

@@ -26,7 +26,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.pure.spec import GameSettings
 from purerec.models.contract.data_defaults import observed_share, shrinking
 from purerec.models.contract.search_space import Floats, SearchSpace

@@ -30,7 +30,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.engines.pure.spec import GameSettings
 from purerec.errors import ConfigError
 from purerec.models.contract.fitted_on import Stopwatch, check_data

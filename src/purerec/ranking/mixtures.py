@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.jit.arrays import constant
 from purerec.jit.decorator import Scalar, kernel
 from purerec.ranking.scorers import Workers

@@ -42,7 +42,7 @@ from purerec.rng import named_rng
 from purerec.types import F32, I32, I64, Array
 
 if TYPE_CHECKING:
-    from purerec.data.interactions import Csr
+    from purerec.data.pairs import Csr
 
 
 _FEW = 8

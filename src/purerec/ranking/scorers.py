@@ -17,7 +17,7 @@ from purerec.ranking.tiles import PANEL, TILE, padded, score_pairs, scratch_size
 from purerec.types import F32, I32, I64, Array
 
 if TYPE_CHECKING:
-    from purerec.data.interactions import Csr
+    from purerec.data.pairs import Csr
 
 
 _PANEL_SCORES = 1 << 24

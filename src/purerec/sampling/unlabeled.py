@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.data.vocabulary import indices_of
 from purerec.errors import ConfigError, DataError
 from purerec.jit.arrays import constant

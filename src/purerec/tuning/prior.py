@@ -11,7 +11,8 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.data.splits import Split, split
 from purerec.errors import ConfigError
 from purerec.models.contract.recommender import Recommender

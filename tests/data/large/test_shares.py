@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import purerec as pr
-from purerec.data.interactions import Csr
 from purerec.data.large.shares import joined, left_out, read_ids, read_share
+from purerec.data.pairs import Csr
 from purerec.errors import DataError
 
 WHOLE = Csr.of([0, 0, 1, 2, 2, 2], [1, 3, 0, 0, 1, 2], (4, 4))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 
 
 def random_positives(seed=0, n=400, users=40, items=25):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from engines.closed_form import reference
 from purerec.data import memory
-from purerec.data.interactions import Csr
 from purerec.data.memory import Peak
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form import DenseWeights, SparseWeights, fit, fit_item_weights, mean_diagonal
 from purerec.engines.closed_form.gram import Weighting
 from purerec.engines.closed_form.neighborhoods import Neighborhoods

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engines.closed_form import reference
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form import DenseWeights, ItemWeights, SparseWeights
 from purerec.errors import StoreError
 from purerec.storage import check_layout

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.source import MemorySource
 
 

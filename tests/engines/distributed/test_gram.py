@@ -5,7 +5,7 @@ import pytest
 
 import purerec as pr
 from engines.distributed.threads import with_group
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form.dense import products
 from purerec.engines.distributed import helping
 from purerec.engines.distributed.gram import follow_products, lead_products

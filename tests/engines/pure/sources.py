@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.source import MemorySource
 
 

@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 import pytest
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.models.contract import data_defaults
 from purerec.models.contract.data_defaults import chance_level, chance_penalty
 from purerec.rng import named_rng

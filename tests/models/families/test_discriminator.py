@@ -10,7 +10,7 @@ import pytest
 
 import purerec as pr
 from conftest import need
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.errors import ConfigError
 
 MODELS = (pr.PURE, pr.PUGMF, pr.GMF)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.pure.spec import GameSettings
 from purerec.models.families.foldin import folding_of
 from purerec.ranking.scorers import Factors

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import purerec as pr
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form import fit_item_weights
 from purerec.models.families import held_out
 from purerec.models.families.game import HeldOutGame

@@ -9,7 +9,7 @@ import pytest
 
 import purerec as pr
 from purerec.data import memory
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form import fit_item_weights, mean_diagonal
 from purerec.errors import DataError
 from purerec.models.families.held_out import USUAL_WEIGHT, hold_out

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import purerec as pr
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.models.families.rating_sgd import Descent, Positives, Ratings, Weights, new_choice, rating_epoch
 from purerec.models.families.ratings import rating_targets
 from purerec.models.pmf import PMF

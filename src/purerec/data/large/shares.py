@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
 from purerec.data.large.dataset import Dataset, sorted_ids
 from purerec.data.large.partitioning import PartNumbers
+from purerec.data.pairs import Csr
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError
 from purerec.types import I32, I64, Mask
@@ -93,8 +94,7 @@ def log_of(data: Dataset, ids: Ids, positives: Csr, positive_rating: float | Non
     )
     # The rows that a log's fingerprint is computed from are not here.
     fingerprint = hashlib.sha256(f"{data.facts.fingerprint} {positive_rating}".encode()).hexdigest()
-    log.__dict__.update(pairs=positives, positives=positives, fingerprint=fingerprint)
-    return log
+    return log.with_known(pairs=positives, positives=positives, fingerprint=fingerprint)
 
 
 def joined(shares: Sequence[tuple[I64, I64, I32]], shape: tuple[int, int]) -> Csr:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form.gram import Weighting
 from purerec.types import F32
 

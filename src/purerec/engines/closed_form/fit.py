@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from purerec.data import memory
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form import dense
 from purerec.engines.closed_form.gram import Weighting
 from purerec.engines.closed_form.neighborhoods import Neighborhoods, WeightColumns

@@ -19,7 +19,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form.parts import in_parts
 from purerec.jit.arrays import constant
 from purerec.jit.decorator import Scalar, intrinsic, kernel

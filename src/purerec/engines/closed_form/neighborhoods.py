@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form.cholesky import clear, padded_height, padded_width, scratch_size, solve
 from purerec.engines.closed_form.gram import (
     Fans,

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.jit.arrays import constant
 from purerec.jit.decorator import kernel
 from purerec.storage import Layout, Part, check_csr

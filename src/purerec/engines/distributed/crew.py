@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.distributed import stored
 from purerec.engines.distributed.group import Arrays, Group
 from purerec.engines.distributed.reading import Held

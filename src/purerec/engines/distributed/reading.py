@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
 from purerec.data.large.dataset import Dataset
 from purerec.data.large.partitioning import PartNumbers
 from purerec.data.large.places import Place
 from purerec.data.large.shares import PartPositives, joined, left_out, log_of, read_ids, read_share
+from purerec.data.pairs import Csr
 from purerec.engines.distributed.group import Group
 from purerec.engines.distributed.schedule import worker_of
 from purerec.errors import ReadError

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.types import I64
 
 

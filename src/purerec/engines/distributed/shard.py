@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.distributed.schedule import Schedule
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.cpu.memory import SUFFIXES, Memory, padded, zeros

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from purerec.data import catalog
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.experiments.specs import SimilarSpec
 from purerec.models.contract import similar
 from purerec.models.contract.recommender import Recommender

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.data.vocabulary import indices_of
 from purerec.errors import ConfigError
 from purerec.models.contract.rules import ListRules

@@ -11,8 +11,9 @@ from typing import Any, Self
 import polars as pl
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
 from purerec.data.items.table import ItemTable
+from purerec.data.pairs import Csr
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import DataError, StoreError, first_problem
 from purerec.jit.compiling import COMPILING

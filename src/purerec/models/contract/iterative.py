@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.evaluation.metrics import parse
 from purerec.models.contract.config import Config
 from purerec.models.contract.fitted_on import Known

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from purerec import storage
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.data.plugins.named import import_path
 from purerec.errors import ConfigError, StoreError
 from purerec.evaluation.metrics import parse

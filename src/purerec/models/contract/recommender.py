@@ -1,7 +1,4 @@
-"""The contract of every model: a validated config, `fit`, `score`, `recommend`, `save`.
-
-Inside, a model sees internal indices only; external ids are translated in its public methods.
-"""
+"""The contract of every model. Its public methods translate external ids; everything else sees indices only."""
 
 from __future__ import annotations
 
@@ -15,8 +12,9 @@ import numpy.typing as npt
 import polars as pl
 
 from purerec import storage
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
 from purerec.data.items.table import ItemTable
+from purerec.data.pairs import Csr
 from purerec.data.vocabulary import Id, Vocabulary, index_of, indices_of
 from purerec.engines.closed_form import ItemWeights
 from purerec.errors import ConfigError, NotFittedError
@@ -43,7 +41,6 @@ class Recommender(ABC):
     config, config_class   its settings, and their class
     is_fitted, fitted_on   whether it is fitted, and on what
     users, items, labels   ids and titles by internal index
-    derived                what follows from the parameters, computed on first use
     """
 
     name: ClassVar[str]
@@ -68,7 +65,7 @@ class Recommender(ABC):
         if not isinstance(self.config, self.config_class):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not a {type(config).__name__}")
         self._known: Known | None = None
-        self.derived = Derived(self)
+        self._derived: Derived | None = None
 
     def __repr__(self) -> str:
         changed = {k: v for k, v in self.config if v != type(self.config).model_fields[k].default}
@@ -183,7 +180,7 @@ class Recommender(ABC):
         if table is not None:
             known, table = known.with_table(table)
         self.learned, self._known, self.fitted_on = learned, known, fitted_on
-        self.item_table, self.derived = table, Derived(self)
+        self.item_table, self._derived = table, None
 
     def set_items(self, table: ItemTable) -> Self:
         """Attach an item table, for rules; titles in the table replace those of the items."""
@@ -195,11 +192,20 @@ class Recommender(ABC):
         return self._known is not None
 
     @property
+    def derived(self) -> Derived:
+        """What follows from the parameters, computed on first use."""
+        self._derived = self._derived or Derived(self)
+        return self._derived
+
+    def _need_fit(self) -> Known:
+        if self._known is None:
+            raise NotFittedError(f"{self.name} is not fitted yet; call fit(train) first")
+        return self._known
+
+    @property
     def known(self) -> Known:
         """The people, items and pairs that the model knows."""
-        self._need_fit()
-        assert self._known is not None
-        return self._known
+        return self._need_fit()
 
     @property
     def users(self) -> Vocabulary:
@@ -217,10 +223,6 @@ class Recommender(ABC):
     def seen(self) -> Csr:
         """The positives that the model was fitted on."""
         return self.known.seen
-
-    def _need_fit(self) -> None:
-        if not self.is_fitted:
-            raise NotFittedError(f"{self.name} is not fitted yet; call fit(train) first")
 
     # ------------------------------------------------------------------ answering
     def score(self, user_idx: npt.ArrayLike) -> F32:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 
 Start = float | Callable[[Csr], float] | None
 """The value of a default of None, as a number or computed from the positives; not needed for other defaults."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.training.history import History
 from purerec.types import State
 

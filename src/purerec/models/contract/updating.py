@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.data.text.sniffing import CANONICAL_INTEGER
 from purerec.data.vocabulary import Vocabulary
 from purerec.errors import ConfigError, DataError
@@ -96,9 +97,8 @@ def unite(model: Recommender, new: Interactions) -> Growth:
     labels = _labels(model.labels, len(model.items), log.item_labels, item_idx, len(items))
     name = model.fitted_on.name
     united = Interactions(users, items, pairs.users, pairs.indices, item_labels=labels, name=name)
-    united.__dict__["pairs"] = pairs  # already computed
     return Growth(
-        united,
+        united.with_known(pairs=pairs),
         touched,
         rows=len(new),
         users=len(users) - len(model.users),

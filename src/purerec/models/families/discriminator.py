@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.engines.pure.registry import EngineChoice, chosen_engine
 from purerec.engines.pure.spec import GameSettings, Params, ScorerName
 from purerec.errors import ConfigError

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.foldin import pointwise as kernels
 from purerec.engines.pure.spec import GameSettings, Params
 from purerec.models.contract.foldin import sigmoid

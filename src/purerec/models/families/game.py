@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form import ItemWeights
 from purerec.engines.pure.registry import new_engine
 from purerec.engines.pure.spec import Engine, GameSettings, Params, SharedEngine

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.closed_form import ItemWeights
 from purerec.evaluation.metrics import parse
 from purerec.models.families.scorers import Narrowing

@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
 from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
 from purerec.models.contract.foldin import Folding, PairwiseFolding

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.bpr import FactorTables, PairwiseEngine, PairwiseSettings, pack, unpack, vectors
 from purerec.models.contract.iterative import scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace

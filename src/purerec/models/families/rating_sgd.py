@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, store, total

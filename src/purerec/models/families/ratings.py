@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from purerec.data.interactions import Csr, Interactions
+from purerec.data.interactions import Interactions
+from purerec.data.pairs import Csr
 from purerec.data.vocabulary import indices_of
 from purerec.errors import ConfigError, DataError
 from purerec.models.contract.config import Config

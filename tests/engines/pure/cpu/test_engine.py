@@ -113,7 +113,7 @@ SCRIPT = """
 import sys
 import numpy as np
 from numba.core.event import install_recorder
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import GameSettings
 from purerec.engines.source import MemorySource

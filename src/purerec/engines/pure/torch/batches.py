@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from purerec.data.interactions import Csr
+from purerec.data.pairs import Csr
 from purerec.engines.pure.spec import Batch, GameSettings
 from purerec.engines.source import check_learnable
 from purerec.rng import key64
