@@ -1,12 +1,14 @@
 """PURE, PU-GMF and GMF: what they share, what sets them apart, and the paper's settings."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
 import purerec as pr
 from conftest import checkerboard, need
 from purerec.data.pairs import Csr
-from purerec.errors import ConfigError, DivergedError
+from purerec.errors import ConfigError, DataError, DivergedError, StoreError
 from purerec.models.contract.data_defaults import observed_share
 from purerec.paper.printed import paper
 from purerec.training.run import Run
@@ -50,6 +52,43 @@ def test_a_given_pugmf_takes_the_place_of_pre_training():
     assert len(model.history.curve("D(fake)")) == QUICK["epochs"]
     with pytest.raises(ConfigError, match="other data"):
         pr.PURE(**QUICK).fit(log(seed=9, n=300), pretrained=start)
+
+
+def test_a_fit_resumes_only_from_the_start_it_had(tmp_path):
+    data = log()
+    one, other = (pr.PUGMF(epochs=2, dim=4).fit(data, seed=seed) for seed in (0, 1))
+    model = pr.PURE(**QUICK)
+    whole = pr.PURE(**QUICK).fit(data, pretrained=one)
+    model.fit(data, pretrained=one, run=Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=2))
+    again = Run(checkpoint=tmp_path / "c", resume=True)
+    for start in (other, None):
+        with pytest.raises(StoreError, match=r"another run \(start was"):
+            pr.PURE(**QUICK).fit(data, pretrained=start, run=again)
+    np.testing.assert_array_equal(scores(pr.PURE(**QUICK).fit(data, pretrained=one, run=again)), scores(whole))
+
+
+def test_an_update_resumes_only_from_the_model_it_began_with(tmp_path):
+    data, more = log(), pr.Interactions.from_columns([0, 1], [2, 3])
+    one, other = (pr.PUGMF(epochs=30, dim=4).fit(data, seed=seed) for seed in (0, 1))
+    kept = deepcopy(one)
+    one.update(more, run=Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=2))
+    again = Run(checkpoint=tmp_path / "c", resume=True)
+    with pytest.raises(StoreError, match=r"another run \(start was"):
+        other.update(more, run=again)
+    whole = deepcopy(kept).update(more)
+    np.testing.assert_array_equal(scores(kept.update(more, run=again)), scores(whole))
+
+
+def test_what_stopped_the_pre_training_is_not_forgotten():
+    split = pr.split(log(), "ratio", valid=0.1)
+    early = {"patience": 1, "validate_every": 1}
+    start = pr.PUGMF(epochs=3, dim=4, **early).fit(split.train, valid=split.test)
+    plain = pr.PURE(**QUICK).fit(split.train, pretrained=start)
+    stopped = pr.PURE(**QUICK, **early).fit(split.train, valid=split.valid, pretrained=start)
+    for model in (plain, stopped):
+        with pytest.raises(DataError, match="test positives decided when to stop"):
+            pr.evaluate(model, split)
+    assert len(stopped.stopped_by) == split.test.n_positives + split.valid.n_positives
 
 
 def test_pre_training_has_not_seen_more_than_the_train_part():

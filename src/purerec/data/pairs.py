@@ -55,6 +55,10 @@ class Csr:
     def row(self, user_idx: int) -> I32:
         return self.indices[self.indptr[user_idx] : self.indptr[user_idx + 1]]
 
+    def widened(self, shape: tuple[int, int]) -> Csr:
+        """The same pairs among more users and items."""
+        return Csr.of(self.users, self.indices, shape)
+
     def union(self, other: Csr) -> Csr:
         """The pairs in either."""
         return Csr.of(

@@ -158,7 +158,8 @@ class PURE(WithHistory, PUGMF):
         run: Run | None = None,
         pretrained: PUGMF | None = None,
     ) -> Self:
-        """Like every model's `fit`; a fitted PUGMF may replace the pre-training epochs."""
+        """Like every model's `fit`. With the parameters of a fitted PUGMF as the start, there is no pre-training: all
+        `epochs` are rounds of the game (100, 100 and 200 in the paper)."""
         if pretrained is None:
             return super().fit(train, valid=valid, seed=seed, run=run)
         check_data(train, valid)
@@ -174,7 +175,7 @@ class PURE(WithHistory, PUGMF):
             raise ConfigError(f"the pre-trained model scores by {pretrained.config.scorer}, not {self.config.scorer}")
         watch = Stopwatch()
         game = self._fitting(train, seed, dict(pretrained._params))
-        learned = self._train(game, train, valid, seed, run or Run())
+        learned = self._train(game, train, valid, seed, run or Run(), pretrained.learned)
         self._complete(learned, train, seed, watch.seconds)
         return self
 

@@ -97,7 +97,16 @@ class EpochModel(Recommender):
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> Trained:
         return self._train(self._fitting(train, seed), train, valid, seed, run)
 
-    def _train(self, fitting: Fitting, log: Interactions, valid: Interactions | None, seed: int, run: Run) -> Trained:
+    def _train(
+        self,
+        fitting: Fitting,
+        log: Interactions,
+        valid: Interactions | None,
+        seed: int,
+        run: Run,
+        start: Trained | None = None,
+    ) -> Trained:
+        """Run the epochs. `start`: what an earlier fit learned, if this one continues from it."""
         validate = None
         if valid is not None and valid.n_positives:
             validate = self._validator(fitting, log, valid)
@@ -107,6 +116,7 @@ class EpochModel(Recommender):
             "settings": config.model_dump(mode="json"),
             "seed": seed,
             "data": log.fingerprint,
+            "start": None if start is None else start.digest(),
         }
         history = train(
             fitting,
@@ -119,8 +129,12 @@ class EpochModel(Recommender):
             patience=config.patience if validate is not None else None,
             remedy=self._remedy(),
         )
-        stopped_by = valid.positives if valid is not None and config.patience is not None else None
-        return replace(self._learned(fitting, log.positives), history=history, stopped_by=stopped_by)
+        learned = replace(self._learned(fitting, log.positives), history=history)
+        if valid is not None and config.patience is not None:
+            learned = learned.influenced_by(valid.positives)
+        if start is not None and start.stopped_by is not None:
+            learned = learned.influenced_by(start.stopped_by.widened(log.shape))
+        return learned
 
     def _learned(self, fitting: Fitting, positives: Csr) -> Trained:
         """What the model would score with after the epochs so far."""
@@ -151,11 +165,7 @@ class EpochModel(Recommender):
         brief = self._with_settings(self._settings_to_continue(epochs))
         fitting = brief._fitting(train, seed)
         fitting.restore(_with_known(fitting.state(), self._known_state()), 0)
-        learned = brief._train(fitting, train, None, seed, run)
-        if self.stopped_by is not None:  # it decided on the parameters that this fit started from
-            stopped_by = Csr.of(self.stopped_by.users, self.stopped_by.indices, train.shape)
-            learned = replace(learned, stopped_by=stopped_by)
-        return learned, brief.config.epochs
+        return brief._train(fitting, train, None, seed, run, self.learned), brief.config.epochs
 
     def _with_settings(self, settings: Mapping[str, Any]) -> Self:
         """The same model with other settings, so that these need not be changed and restored."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
 
 from purerec.data.pairs import Csr
 from purerec.training.history import History
@@ -22,3 +26,15 @@ class Trained:
     """The history of a loaded model, as stored in its folder"""
     stopped_by: Csr | None = None
     """The validation positives that decided how long the fit took, if any; `evaluate` refuses to test on them"""
+
+    def influenced_by(self, positives: Csr) -> Self:
+        """The same, of a fit whose length these positives decided, too."""
+        return replace(self, stopped_by=positives if self.stopped_by is None else self.stopped_by.union(positives))
+
+    def digest(self) -> str:
+        """A short checksum of the parameters."""
+        found = hashlib.sha256()
+        for name, array in sorted(self.params.items()):
+            found.update(f"{name} {array.dtype} {array.shape}".encode())
+            found.update(np.ascontiguousarray(array).data)
+        return found.hexdigest()[:16]
