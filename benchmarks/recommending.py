@@ -59,7 +59,7 @@ def make_factors(n_users: int, n_items: int, dim: int, seen: int) -> tuple[Recom
         "item": rng.normal(size=(n_items, dim)).astype(np.float32),
         "item_bias": np.zeros(n_items, dtype=np.float32),
     }
-    model._complete(Trained(params), log, 0, 0.0)
+    model._finish_fit(Trained(params), log, 0, 0.0)
     return model, log.positives
 
 

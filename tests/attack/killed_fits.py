@@ -20,7 +20,7 @@ from command_forks import import_purerec
 from purerec.cli import commands
 from purerec.storage import locked, read_folder, remove_folder, swapping, take_snapshot, write_folder
 from purerec.training.checkpoints import CHECKPOINT
-from purerec.training.loop import train
+from purerec.training.loop import run_epochs
 from purerec.training.run import Run
 
 EVENTS = (
@@ -60,7 +60,7 @@ def fit(place, seed, resume):
     with locked(out):
         game = Walk()
         run = Run(checkpoint=checkpoint, checkpoint_epochs=3, resume=resume, log=place / "log.jsonl")
-        train(game, epochs=EPOCHS, run=run, identity={"seed": seed})
+        run_epochs(game, epochs=EPOCHS, run=run, identity={"seed": seed})
         tensors, more = {"x": game.x}, {"report.html": b"curves"}
         write_folder(out, kind="model", manifest={"seed": seed}, tensors=tensors, files=more)
         remove_folder(checkpoint, kind=CHECKPOINT)

@@ -14,7 +14,7 @@ import pytest
 from purerec.errors import ConfigError, DivergedError, StoreError
 from purerec.storage import HEAD, read_folder, read_manifest, write_folder
 from purerec.training.history import History, Record
-from purerec.training.loop import train
+from purerec.training.loop import run_epochs
 from purerec.training.run import Run
 
 
@@ -39,7 +39,7 @@ class Walk:
 
 
 def go(game, tmp_path=None, epochs=20, run=None, **kwargs):
-    return train(game, epochs=epochs, run=run or Run(), identity={"seed": 0}, **kwargs)
+    return run_epochs(game, epochs=epochs, run=run or Run(), identity={"seed": 0}, **kwargs)
 
 
 def test_every_epoch_is_recorded():
@@ -111,17 +111,17 @@ def test_resumed_early_stopping_remembers_the_best(tmp_path):
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     go(Walk(), run=Run(checkpoint=tmp_path / "c", checkpoint_epochs=5))
     with pytest.raises(StoreError, match=r"of another run .seed was 0, now 1"):
-        train(Walk(), epochs=20, run=Run(checkpoint=tmp_path / "c", resume=True), identity={"seed": 1})
+        run_epochs(Walk(), epochs=20, run=Run(checkpoint=tmp_path / "c", resume=True), identity={"seed": 1})
 
 
 def test_of_many_settings_the_one_that_differs_is_named(tmp_path):
     settings = {f"a setting with a long name {n}": n for n in range(20)}
     options = {"checkpoint": tmp_path / "c", "checkpoint_epochs": 5}
-    train(Walk(), epochs=20, run=Run(**options), identity={"settings": settings | {"dim": 4}})
+    run_epochs(Walk(), epochs=20, run=Run(**options), identity={"settings": settings | {"dim": 4}})
     with pytest.raises(StoreError, match=r"another run .dim was 4, now 8.;"):
-        train(Walk(), epochs=20, run=Run(**options, resume=True), identity={"settings": settings | {"dim": 8}})
+        run_epochs(Walk(), epochs=20, run=Run(**options, resume=True), identity={"settings": settings | {"dim": 8}})
     with pytest.raises(StoreError, match=r"another run .dim was 4, now null.;"):
-        train(Walk(), epochs=20, run=Run(**options, resume=True), identity={"settings": settings})
+        run_epochs(Walk(), epochs=20, run=Run(**options, resume=True), identity={"settings": settings})
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

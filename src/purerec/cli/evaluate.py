@@ -99,13 +99,13 @@ def evaluate(
     else:
         model = model_name(cast(str, model))
         chosen = make_model(model, **settings_of(set_, settings, model))
-    usual = chosen.fitted_on.positive_rating if from_ is not None and reading.min_rating is None else None
-    log, parts = given.load(data, split, reading, explain_positives=usual is None)
-    if usual is not None and parts.test.rating is None:
-        warn_of_no_ratings(str(data or given.test), usual)
-    elif usual is not None and parts.test.positive_rating is None:
-        parts = parts.with_positives(usual)
-        console.note(f"ratings of at least {usual:g} count as positive, as in the fit of {from_}")
+    threshold = chosen.fitted_on.positive_rating if from_ is not None and reading.min_rating is None else None
+    log, parts = given.load(data, split, reading, explain_positives=threshold is None)
+    if threshold is not None and parts.test.rating is None:
+        warn_of_no_ratings(str(data or given.test), threshold)
+    elif threshold is not None and parts.test.positive_rating is None:
+        parts = parts.with_positives(threshold)
+        console.note(f"ratings of at least {threshold:g} count as positive, as in the fit of {from_}")
     if settings is not None:
         check_searched(settings, log, parts, console.warn)
     grouping = None

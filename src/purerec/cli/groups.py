@@ -67,7 +67,7 @@ class Common:
 
                 os.environ[IMPORT_FIRST] = ",".join([*([before] if before else []), *self.import_])
                 register_imports()
-            with console.speaking("quiet" if self.quiet else "verbose" if self.verbose else "usual"):
+            with console.speaking("quiet" if self.quiet else "verbose" if self.verbose else "normal"):
                 yield
         finally:
             IMPORTED.reset(imported)

@@ -53,6 +53,6 @@ def deciding_metric(data: str, metrics: MetricNames | None = None) -> str:
     The usual one is P@5, or the metric of published results on the data set.
     """
     entry = CATALOG.get(data)
-    usual = entry.metrics[0] if entry is not None and entry.metrics else _DECIDES
-    reported = [usual] if metrics is None else [m.name for m in parse_all(metrics) if not m.needs_lists]
-    return usual if usual in reported or not reported else reported[0]
+    default = entry.metrics[0] if entry is not None and entry.metrics else _DECIDES
+    reported = [default] if metrics is None else [m.name for m in parse_all(metrics) if not m.needs_lists]
+    return default if default in reported or not reported else reported[0]

@@ -82,7 +82,7 @@ def compare(
     panel = make_panel(
         parts,
         plans,
-        seeds=usual_seeds(parts.full_train) if seeds is None else seeds,
+        seeds=default_seeds(parts.full_train) if seeds is None else seeds,
         baseline=against,
         metrics=metrics,
         metric=metric,
@@ -98,7 +98,7 @@ def cell_store(*, fresh: bool = False) -> CellStore:
     return CellStore(cache_folder() / "cells", fresh=fresh)
 
 
-def usual_seeds(train: Interactions) -> int:
+def default_seeds(train: Interactions) -> int:
     """The default number of seeds."""
     return next((seeds for positives, seeds in _SEEDS.items() if train.n_positives <= positives), 1)
 

@@ -113,8 +113,8 @@ def _said(change: Mapping[str, Any]) -> str:
 
 def _absolute(model: str, change: Mapping[str, Any], positives: Csr) -> dict[str, Any]:
     """The change with 'x0.5' replaced by half of the default on this log."""
-    usual = make_model(model)
-    defaults = usual.config.model_dump() | usual.resolved(positives)
+    plain = make_model(model)
+    defaults = plain.config.model_dump() | plain.resolved(positives)
     found = dict(change)
     for name, value in change.items():
         if isinstance(value, str) and value.startswith("x"):

@@ -63,13 +63,13 @@ class CoClusteringConfig(RatingConfig):
     """Random starts; the one with the least squared error is kept."""
 
     search_space: ClassVar[SearchSpace] = {
-        "user_clusters": Ints(2, 60, start=lambda positives: usual_clusters(positives.shape)[0]),
-        "item_clusters": Ints(2, 100, start=lambda positives: usual_clusters(positives.shape)[1]),
+        "user_clusters": Ints(2, 60, start=lambda positives: default_clusters(positives.shape)[0]),
+        "item_clusters": Ints(2, 100, start=lambda positives: default_clusters(positives.shape)[1]),
         "unlabeled_ratio": Floats(2, 64),
     }
 
 
-def usual_clusters(shape: tuple[int, int]) -> tuple[int, int]:
+def default_clusters(shape: tuple[int, int]) -> tuple[int, int]:
     """The default numbers of user and item clusters."""
     n_users, n_items = shape
     return min(max(n_users // 100, 2), 20), min(max(n_items // 50, 2), 60)
@@ -101,8 +101,8 @@ class CoClustering(RatingModel):
         weight = np.zeros(train.n_users)
         if ratings is None:
             weight = unlabeled_weight(need_positives(train).counts, train.n_items, config.unlabeled_ratio)
-        usual = usual_clusters(train.shape)
-        clusters = config.user_clusters or usual[0], config.item_clusters or usual[1]
+        default = default_clusters(train.shape)
+        clusters = config.user_clusters or default[0], config.item_clusters or default[1]
         problem = ClusteringProblem(ratings or positive_targets(train.positives), weight, train.shape, clusters)
         rng = named_rng(seed, "init")
         found = [problem.descend(config.epochs, rng) for _ in range(config.restarts)]

@@ -86,8 +86,8 @@ class EASE(Recommender):
         return weights
 
     def _neighbors(self, n_items: int) -> int:
-        usual = n_items if n_items <= _MOST_DENSE else _NEIGHBORS
-        return self.config.neighbors or usual
+        default = n_items if n_items <= _MOST_DENSE else _NEIGHBORS
+        return self.config.neighbors or default
 
     def resolved(self, positives: Csr) -> dict[str, int | float]:
         return {} if self.config.neighbors is not None else {"neighbors": self._neighbors(positives.shape[1])}

@@ -29,7 +29,7 @@ from purerec.data.pairs import Csr
 from purerec.engines.distributed.alternating import solver
 from purerec.engines.ials import AlternationSide, squared_errors
 from purerec.jit.simd import LANES
-from purerec.models.contract.data_defaults import shrinking, usual_dim
+from purerec.models.contract.data_defaults import default_dim, shrinking
 from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding, SquaredFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, with_strangers
@@ -61,25 +61,25 @@ class IALSConfig(EpochConfig):
     """Rounds of solving for all users, then for all items."""
 
     search_space: ClassVar[SearchSpace] = {
-        "dim": Ints(4, 128, start=lambda positives: _usual_dim(positives.shape[0])),
-        "alpha": Floats(1e-3, 10, start=lambda positives: usual_alpha(positives)),
-        "regularization": Floats(1e-4, 0.3, start=lambda positives: usual_regularization(positives)),
+        "dim": Ints(4, 128, start=lambda positives: _default_dim(positives.shape[0])),
+        "alpha": Floats(1e-3, 10, start=lambda positives: default_alpha(positives)),
+        "regularization": Floats(1e-4, 0.3, start=lambda positives: default_regularization(positives)),
         "nu": Floats(0, 1, log=False),
         "epochs": Ints(5, 40),
     }
 
 
-def _usual_dim(n_users: int) -> int:
+def _default_dim(n_users: int) -> int:
     """Twice the width of the other models: exact steps benefit from it, and they are fast."""
-    return 2 * usual_dim(n_users)
+    return 2 * default_dim(n_users)
 
 
-def usual_regularization(positives: Csr) -> float:
+def default_regularization(positives: Csr) -> float:
     """The default L2."""
     return shrinking(0.055, positives)
 
 
-def usual_alpha(positives: Csr) -> float:
+def default_alpha(positives: Csr) -> float:
     """The default weight of an unobserved pair."""
     n_users, n_items = positives.shape
     return _DENSITIES * len(positives) / (n_users * n_items)
@@ -117,9 +117,9 @@ class Alternation:
     def __init__(self, config: IALSConfig, positives: Csr, rng: np.random.Generator) -> None:
         n_users, n_items = positives.shape
         self.config = config
-        self.dim = config.dim if config.dim is not None else _usual_dim(n_users)
+        self.dim = config.dim if config.dim is not None else _default_dim(n_users)
         by_item = positives.to_scipy().T.tocsr()
-        self.alpha = alpha = config.alpha if config.alpha is not None else usual_alpha(positives)
+        self.alpha = alpha = config.alpha if config.alpha is not None else default_alpha(positives)
         self.by_user = AlternationSide(
             positives.indptr,
             positives.indices,
@@ -169,5 +169,5 @@ class Alternation:
 
 def _penalties(config: IALSConfig, positives: Csr, alpha: float, counts: I64, n_others: int) -> F32:
     """(n_rows,) regularization (n + alpha n_others)^nu"""
-    scale = config.regularization if config.regularization is not None else usual_regularization(positives)
+    scale = config.regularization if config.regularization is not None else default_regularization(positives)
     return (scale * (counts + alpha * n_others) ** config.nu).astype(np.float32)

@@ -33,7 +33,7 @@ from purerec.models.families.pairwise_mf import (
     FactorConfig,
     FactorModel,
     PairwiseFitting,
-    usual_regularization,
+    default_regularization,
 )
 from purerec.sampling.dynamic import FIRST, RANKED, VIOLATING
 
@@ -62,7 +62,7 @@ class LambdaFMConfig(FactorConfig):
 
     search_space: ClassVar[SearchSpace] = {
         **FactorConfig.search_space,
-        "regularization": Floats(0.001, 0.2, start=lambda positives: _usual_regularization(positives)),
+        "regularization": Floats(0.001, 0.2, start=lambda positives: _default_regularization(positives)),
         "sampler": Choices(("static", "dynamic", "rank")),
         "rho": Floats(0.05, 5),
         "candidates": Ints(3, 100),
@@ -70,8 +70,8 @@ class LambdaFMConfig(FactorConfig):
     }
 
 
-def _usual_regularization(positives: Csr) -> float:
-    return 0.85 * usual_regularization(positives)
+def _default_regularization(positives: Csr) -> float:
+    return 0.85 * default_regularization(positives)
 
 
 class LambdaFM(FactorModel):
@@ -81,8 +81,8 @@ class LambdaFM(FactorModel):
     config_class = LambdaFMConfig
     config: LambdaFMConfig
 
-    def _usual_regularization(self, positives: Csr) -> float:
-        return _usual_regularization(positives)
+    def _default_regularization(self, positives: Csr) -> float:
+        return _default_regularization(positives)
 
     def _hard_negatives(self) -> int:
         """The best of five approximates what `rank` and `dynamic` draw: on ML-100k it gives the vectors closest to

@@ -27,7 +27,7 @@ from purerec.data.interactions import Interactions
 from purerec.errors import DataError
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, splat, store, total
-from purerec.models.contract.data_defaults import DIM, usual_dim
+from purerec.models.contract.data_defaults import DIM, default_dim
 from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.iterative import with_strangers
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
@@ -95,7 +95,7 @@ class Multiplication:
         """`known` (n_users, n_items) is sparse; any other pair is 0, with its user's weight."""
         n_users, n_items = known.shape
         self.config, self.scale, self.regularization = config, scale, np.float32(config.regularization)
-        self.dim = config.dim if config.dim is not None else usual_dim(n_users)
+        self.dim = config.dim if config.dim is not None else default_dim(n_users)
         by_item = known.T.tocsr()
         self.known = {"user": _parts(known), "item": _parts(by_item)}
         self.weight = {"user": weight.astype(np.float32), "item": np.ones(n_items, dtype=np.float32)}

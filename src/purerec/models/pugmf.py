@@ -38,7 +38,7 @@ _LABELED = 0.9
 """The default share of relevant pairs that were observed (the label frequency of PU learning)"""
 
 
-def usual_prior(positives: Csr) -> float:
+def default_prior(positives: Csr) -> float:
     """The default prior: a little more than the observed share."""
     return min(0.49, observed_share(positives) / _LABELED)
 
@@ -94,7 +94,7 @@ class PUGMFConfig(DiscriminatorConfig):
 
     search_space: ClassVar[SearchSpace] = {
         **DiscriminatorConfig.search_space,
-        "prior": Floats(0.0005, 0.5, start=usual_prior),
+        "prior": Floats(0.0005, 0.5, start=default_prior),
     }
 
 
@@ -115,7 +115,7 @@ class PUGMF(DiscriminatorModel):
         settings = replace(
             settings,
             risk="softmax" if config.prior == PER_USER else "nnpu" if config.non_negative else "pu",
-            prior=usual_prior(positives) if config.prior is None else settings.prior,
+            prior=default_prior(positives) if config.prior is None else settings.prior,
             temperature=config.temperature,
         )
         if config.stratified:

@@ -89,8 +89,8 @@ class PUREConfig(HistoryConfig, PUGMFConfig):
         "generator_learning_rate": Floats(0.001, 0.1),
         "noise": Floats(0.01, 1),
     }
-    usual_ratio: ClassVar[float] = 16.0
-    usual_shared: ClassVar[float] = 128.0
+    default_ratio: ClassVar[float] = 16.0
+    default_shared: ClassVar[float] = 128.0
 
 
 _PAPER: dict[str, dict[str, Any]] = {
@@ -176,7 +176,7 @@ class PURE(WithHistory, PUGMF):
         watch = Stopwatch()
         game = self._fitting(train, seed, dict(pretrained._params))
         learned = self._train(game, train, valid, seed, run or Run(), pretrained.learned)
-        self._complete(learned, train, seed, watch.seconds)
+        self._finish_fit(learned, train, seed, watch.seconds)
         return self
 
     @classmethod

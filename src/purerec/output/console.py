@@ -23,8 +23,8 @@ class Interrupted(Exception):
 
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
-Verbosity = Literal["quiet", "usual", "verbose"]
-_level: Verbosity = "usual"
+Verbosity = Literal["quiet", "normal", "verbose"]
+_level: Verbosity = "normal"
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def speaking(level: Verbosity) -> Iterator[None]:
 
 def progress() -> bool:
     """Return whether to show progress bars: on a terminal, unless --quiet or --verbose is given."""
-    return err.is_terminal and _level == "usual"
+    return err.is_terminal and _level == "normal"
 
 
 def note(text: str) -> None:

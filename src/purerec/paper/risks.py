@@ -92,13 +92,13 @@ def stratified_pu_risk(phi_p: Logits, phi_unobserved: Logits, prior: float, obse
 class LogisticRisk:
     """The PN, PU and stratified PU risk as one form, divided by the prior:
 
-        R / prior = -mean_P phi + own mean_P softplus(phi) + unlabeled mean_U softplus(phi)
+        R / prior = -mean_P phi + positive mean_P softplus(phi) + unlabeled mean_U softplus(phi)
 
     since softplus(-phi) = softplus(phi) - phi. Engines and fold-in work with these two weights and nothing else.
     """
 
     prior: float
-    own: float
+    positive: float
     """Weight of softplus(phi) at positives: 1 (PN), 0 (PU as printed), observed / prior (stratified PU)."""
     unlabeled: float
     """Weight of softplus(phi) at drawn pairs: (1 - prior) / prior, 1 / prior, (1 - observed) / prior."""
@@ -114,7 +114,7 @@ class LogisticRisk:
 
     def value(self, phi_p: Logits, phi_u: Logits) -> float:
         """What a step descends on."""
-        negative = self.unlabeled * _mean(softplus(phi_u)) - (1 - self.own) * _mean(softplus(phi_p))
+        negative = self.unlabeled * _mean(softplus(phi_u)) - (1 - self.positive) * _mean(softplus(phi_p))
         if self.is_clamped and negative < 0:
             return -negative
         return _mean(softplus(-phi_p)) + negative
@@ -122,17 +122,18 @@ class LogisticRisk:
     def slopes(self, phi_p: Logits, phi_u: Logits) -> tuple[Logits, Logits]:
         """Derivatives of `value` with respect to each logit: (n_p,) and (n_u,)."""
         of_unlabeled = self.unlabeled * sigmoid(phi_u) / phi_u.size
-        negative = self.unlabeled * _mean(softplus(phi_u)) - (1 - self.own) * _mean(softplus(phi_p))
+        negative = self.unlabeled * _mean(softplus(phi_u)) - (1 - self.positive) * _mean(softplus(phi_p))
         if self.is_clamped and negative < 0:
-            return (1 - self.own) * sigmoid(phi_p) / phi_p.size, -of_unlabeled
-        return (self.own * sigmoid(phi_p) - 1) / phi_p.size, of_unlabeled
+            return (1 - self.positive) * sigmoid(phi_p) / phi_p.size, -of_unlabeled
+        return (self.positive * sigmoid(phi_p) - 1) / phi_p.size, of_unlabeled
 
 
 @dataclass(frozen=True)
 class SoftmaxRisk:
     """The PU risk of a small prior, with a separate one for every user: the softmax loss.
 
-        R = mean over positives of  -phi_p / T + log(own e^(phi_p / T) + (1 - own) mean over its draws of e^(phi / T))
+        R = mean over positives of
+            -phi_p / T + log(observed e^(phi_p / T) + (1 - observed) mean over its draws of e^(phi / T))
 
     A prior per user is a free bias b per user in `small_prior_risk`. At its best value, which is
     minus the logarithm, the exponential part is 1 and the bias is gone (`profiled_prior_risk`). Each positive has
@@ -141,7 +142,7 @@ class SoftmaxRisk:
     biased, unlike that of `LogisticRisk`, and has less variance.
     """
 
-    own: float
+    observed: float
     """Share of the observed pairs in the unlabeled part, represented by the positive itself; 0: the printed form,
     whose unlabeled part leaves them out"""
     temperature: float = 1.0
@@ -172,8 +173,8 @@ class SoftmaxRisk:
         drawn = np.full((rounds, n), -np.inf)
         drawn.ravel()[: phi_u.size] = phi_u / self.temperature
         with np.errstate(divide="ignore"):
-            own = phi_p / self.temperature + np.log(self.own)
-            drawn += np.log((1 - self.own) / np.isfinite(drawn).sum(axis=0))
+            own = phi_p / self.temperature + np.log(self.observed)
+            drawn += np.log((1 - self.observed) / np.isfinite(drawn).sum(axis=0))
         log_sum = np.logaddexp(np.logaddexp.reduce(drawn, axis=0), own)
         return log_sum - phi_p / self.temperature, np.exp(own - log_sum), np.exp(drawn - log_sum)
 

@@ -32,7 +32,7 @@ class Checkpoints:
         self.folder, self.metric = folder, metric
         self.identity = json.loads(json.dumps(identity))
 
-    def write(self, learner: Trainable, number: int, history: History, best: State | None) -> None:
+    def write(self, trainable: Trainable, number: int, history: History, best: State | None) -> None:
         manifest: dict[str, Any] = {
             "identity": self.identity,
             "next_epoch": number,
@@ -42,30 +42,30 @@ class Checkpoints:
             "stopped": history.stopped,
         }
         with storage.new_folder(self.folder, kind=CHECKPOINT) as work:
-            shared = _shared(learner)
-            now, parts = (learner.state(), {}) if shared is None else shared.write_parts(work, number)
+            shared = _shared(trainable)
+            now, parts = (trainable.state(), {}) if shared is None else shared.write_parts(work, number)
             tensors = {f"now.{name}": array for name, array in now.items()}
             tensors |= {f"best.{name}": array for name, array in (best or {}).items()}
             manifest |= {"parts": dict(parts)}
             storage.complete_folder(work, kind=CHECKPOINT, manifest=manifest, tensors=tensors)
 
-    def resume(self, learner: Trainable) -> tuple[int, History, State | None] | None:
-        """Restore a learner from the checkpoint, if any; returns the next epoch, the history and the best state."""
+    def resume(self, trainable: Trainable) -> tuple[int, History, State | None] | None:
+        """Restore a trainable from the checkpoint, if any; returns the next epoch, the history and the best state."""
         if storage.check_target(self.folder, kind=CHECKPOINT) is None:
             return None
         stored = storage.read_folder(self.folder, kind=CHECKPOINT)
         try:
             self._check_identity(stored.manifest["identity"])
             number, history = self._history(stored.manifest)
-            now, best, parts = self._states(stored, learner)
+            now, best, parts = self._states(stored, trainable)
         except _OfAnotherRun:
             raise
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, StoreError) as error:
             raise StoreError(f"{self.folder} is not a valid checkpoint ({error}); fit without --resume") from None
-        if shared := _shared(learner) if parts else None:
+        if shared := _shared(trainable) if parts else None:
             shared.restore_parts(now, self.folder, parts, number)
         else:
-            learner.restore(now, number)
+            trainable.restore(now, number)
         return number, history, best or None
 
     def _check_identity(self, found: Mapping[str, Any]) -> None:
@@ -89,19 +89,19 @@ class Checkpoints:
             history.best_metric = float(facts["best_metric"])
         return facts["next_epoch"], history
 
-    def _states(self, stored: storage.Stored, learner: Trainable) -> tuple[State, State, dict[str, str]]:
+    def _states(self, stored: storage.Stored, trainable: Trainable) -> tuple[State, State, dict[str, str]]:
         """The last state, the best one if any, and the parts of the last that other processes have to read."""
         now = {n.removeprefix("now."): a for n, a in stored.tensors.items() if n.startswith("now.")}
         best = {n.removeprefix("best."): a for n, a in stored.tensors.items() if n.startswith("best.")}
         parts: dict[str, str] = stored.manifest.get("parts", {})
         storage.check_complete(self.folder, parts)
-        was_shared, is_shared = bool(parts), _shared(learner) is not None
+        was_shared, is_shared = bool(parts), _shared(trainable) is not None
         if was_shared and not is_shared:
             now, parts = now | storage.whole_state(self.folder, parts), {}
         whole = [state for state in ({} if parts else now, best) if state]
         if not whole:
             return now, best, parts
-        expected = {name: storage.Part(array.shape, array.dtype.type) for name, array in learner.state().items()}
+        expected = {name: storage.Part(array.shape, array.dtype.type) for name, array in trainable.state().items()}
         if was_shared != is_shared and now.keys() != expected.keys():
             if was_shared:
                 raise _OfAnotherRun(f"{self.folder} was written by workers; resume with --workers 1 or more")
@@ -114,8 +114,8 @@ class Checkpoints:
         return f"saved in {self.folder}; run the command again with --resume to continue"
 
 
-def _shared(learner: Trainable) -> SharedTrainable | None:
-    return learner if isinstance(learner, SharedTrainable) and learner.is_shared() else None
+def _shared(trainable: Trainable) -> SharedTrainable | None:
+    return trainable if isinstance(trainable, SharedTrainable) and trainable.is_shared() else None
 
 
 def _difference(name: str, before: Any, now: Any) -> tuple[str, Any, Any]:

@@ -28,8 +28,8 @@ _EXPLODED = 1e6
 """Embeddings with norms beyond this have diverged."""
 
 
-def train(
-    learner: Trainable,
+def run_epochs(
+    trainable: Trainable,
     *,
     epochs: int,
     run: Run,
@@ -47,7 +47,7 @@ def train(
     """
     history, best, start = History(metric=metric), None, 0
     checkpoints = None if run.checkpoint is None else Checkpoints(run.checkpoint, identity, metric)
-    if run.resume and checkpoints is not None and (found := checkpoints.resume(learner)) is not None:
+    if run.resume and checkpoints is not None and (found := checkpoints.resume(trainable)) is not None:
         start, history, best = found
     began = last_saved = time.perf_counter()
     bad_rounds = history.bad_rounds
@@ -58,13 +58,13 @@ def train(
         progress(run, epochs, start, metric) as show,
     ):
         for number in range(start, epochs):
-            measures = learner.epoch(number)
+            measures = trainable.epoch(number)
             _check_diverged(Record.of(number, measures), remedy)
             if validate is not None and ((number + 1) % validate_every == 0 or number + 1 == epochs):
                 measures[metric] = value = float(validate())
                 if value > history.best_metric:
                     history.best_metric, history.best_epoch, bad_rounds = value, number, 0
-                    best = _copy(learner.state()) if patience is not None else None
+                    best = _copy(trainable.state()) if patience is not None else None
                 else:
                     bad_rounds += 1
             record = Record.of(number, measures, round(time.perf_counter() - began, 4))
@@ -74,7 +74,7 @@ def train(
             for callback in run.callbacks:
                 callback(record)
             if interrupted() and checkpoints is not None:
-                checkpoints.write(learner, number + 1, history, best)
+                checkpoints.write(trainable, number + 1, history, best)
                 raise KeyboardInterrupt(f"after epoch {number}; {checkpoints.how_to_resume()}")
             if patience is not None and bad_rounds >= patience:
                 history.stopped = f"no better {metric} in {patience} validations"
@@ -88,10 +88,10 @@ def train(
             due = (number + 1) % run.checkpoint_epochs == 0
             late = time.perf_counter() - last_saved > 60 * run.checkpoint_minutes
             if checkpoints is not None and (due or late):
-                checkpoints.write(learner, number + 1, history, best)
+                checkpoints.write(trainable, number + 1, history, best)
                 last_saved = time.perf_counter()
     if best is not None and history.best_epoch is not None:
-        learner.restore(best, history.best_epoch + 1)
+        trainable.restore(best, history.best_epoch + 1)
     return history
 
 

@@ -15,11 +15,11 @@ import purerec as pr
 from engines.distributed.test_engine import GAME, PLAIN, SHARED, assert_same, three_epochs
 from engines.distributed.threads import ranked_right, with_group, with_workers
 from purerec.engines.distributed.group import Group, sharing_with
-from purerec.engines.distributed.on_device import TorchStratum
+from purerec.engines.distributed.on_device import TorchPart
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.cpu.memory import SUFFIXES, Memory
 from purerec.engines.pure.registry import new_engine
-from purerec.engines.pure.spec import Batch, Stratum, initial_parameters
+from purerec.engines.pure.spec import Batch, GamePart, initial_parameters
 from purerec.engines.pure.torch.engine import TorchEngine
 from purerec.errors import ConfigError, StoreError
 from purerec.training.run import Run
@@ -87,7 +87,7 @@ def test_a_step_on_a_part_is_that_of_the_cpu_engine(source):
     start = initial_parameters(90, 50, settings, rng)
 
     def stepped(kind, weight):
-        engine = kind(source, settings, seed=0, params=start, stratum=Stratum(positives.users, weight))
+        engine = kind(source, settings, seed=0, params=start, part=GamePart(positives.users, weight))
         return engine.step_discriminator(batch, learning_rate=0.05), engine.parameters()
 
     (loss, cpu), (torch_loss, found) = (stepped(kind, 0.4) for kind in (CpuEngine, TorchEngine))
@@ -99,7 +99,7 @@ def test_a_step_on_a_part_is_that_of_the_cpu_engine(source):
 
 def test_unlabeled_pairs_are_drawn_for_whom_the_stratum_names(source):
     asked = np.array([3, 3, 3, 8], np.int32)
-    engine = TorchEngine(source, PLAIN, seed=0, stratum=Stratum(asked, 1.0))
+    engine = TorchEngine(source, PLAIN, seed=0, part=GamePart(asked, 1.0))
     batches = engine._batches.epoch(np.random.default_rng(0), engine._phi, use_fakes=False)
     drawn = np.concatenate([batch.unl_user for batch in batches])
     assert set(drawn.tolist()) == {3, 8}
@@ -110,7 +110,7 @@ def test_a_turn_changes_the_memory_of_its_shard(source):
     memory = Memory(90, 50, PLAIN)
     memory.write(0, initial_parameters(90, 50, PLAIN, np.random.default_rng(0)))
     before = [memory.read(part) for part in range(len(SUFFIXES))]
-    part = TorchStratum(source, PLAIN, seed=0, stratum=Stratum(source.positives().users, 1.0), memory=memory)
+    part = TorchPart(source, PLAIN, seed=0, part=GamePart(source.positives().users, 1.0), memory=memory)
     part.set_counters(steps=7, epochs=2)
     sums = part.discriminator_sums(learning_rate=0.02, use_fakes=False)
     assert np.all(np.isfinite(sums))
@@ -121,7 +121,7 @@ def test_a_turn_changes_the_memory_of_its_shard(source):
 def test_an_engine_by_name_is_shared(source):
     with sharing_with(Group()):
         engine = new_engine("torch", source, PLAIN, seed=0)
-        assert {type(part) for shard in engine._crew.shards.values() for part in shard._strata} == {TorchStratum}
+        assert {type(part) for shard in engine._crew.shards.values() for part in shard._part_engines} == {TorchPart}
         with pytest.raises(ConfigError, match="scorer of your own"):
             new_engine("auto", source, PLAIN, seed=0, scorer_module=torch.nn.Identity())
         with pytest.raises(ConfigError, match="cannot share the scorer 'mlp'"):

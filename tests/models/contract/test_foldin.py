@@ -7,8 +7,9 @@ from scipy.optimize import minimize, nnls
 import purerec as pr
 from purerec.engines.foldin import pointwise as kernels
 from purerec.models.contract.foldin import PairwiseFolding, SquaredFolding
-from purerec.models.families.foldin import LogisticFolding, Risk
+from purerec.models.families.foldin import LogisticFolding, PersonRisk
 from purerec.models.registry import make_model
+from purerec.paper.risks import LogisticRisk
 
 HISTORY = np.array([1, 4, 7, 30, 31], dtype=np.int32)
 
@@ -26,7 +27,8 @@ def logistic(n, dim, *, own, relation=None, free_bias=False, kappa=1.0, by_popul
     items, bias = catalogue(n, dim)
     draw = np.exp(bias.astype(float)) if by_popularity else np.ones(n)
     draw /= draw.sum()
-    risk = Risk((1 - prior) / prior if own else 1 / prior, own, 0.1, lambda _: kappa)
+    weights = LogisticRisk.of("pn" if own else "pu", prior)
+    risk = PersonRisk(weights, 0.1, lambda _: kappa)
     people = np.random.default_rng(1).normal(0, 0.5, (50, dim + free_bias))
     folding = LogisticFolding(
         items, bias + np.float32(shift), risk, draw=draw, people=people, relation=relation, free_bias=free_bias
@@ -44,7 +46,7 @@ def logistic(n, dim, *, own, relation=None, free_bias=False, kappa=1.0, by_popul
         rest = np.ones(n, bool)
         rest[HISTORY] = False
         drawn = (draw * soft)[rest].sum() / draw[rest].sum()
-        found = -phi[HISTORY].mean() + own * soft[HISTORY].mean() + risk.unlabeled * kappa * drawn
+        found = -phi[HISTORY].mean() + own * soft[HISTORY].mean() + weights.unlabeled * kappa * drawn
         return found + 0.5 * 0.1 * (1 + kappa) * e[:dim] @ e[:dim]
 
     return folding, value, logits
@@ -220,7 +222,7 @@ def test_a_history_of_everything_or_of_one(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "unlabeled", "own"),
+    ("name", "settings", "unlabeled", "positive"),
     [
         ("gmf", {}, 0.95 / 0.05, 1.0),
         ("pugmf", {}, 0.6 / 0.05, 0.4 / 0.05),  # of 80 pairs 32 are observed
@@ -228,11 +230,12 @@ def test_a_history_of_everything_or_of_one(name):
         ("pugmf", {"stratified": False}, 1 / 0.05, 0.0),
     ],
 )
-def test_a_new_persons_risk_is_the_one_of_training(name, settings, unlabeled, own):
+def test_a_new_persons_risk_is_the_one_of_training(name, settings, unlabeled, positive):
     data = pr.Interactions.from_columns(np.repeat(np.arange(8), 4), (np.arange(32) * 3) % 10)
     model = make_model(name, dim=2, epochs=1, prior=0.05, regularization=0.3, **settings).fit(data, seed=0)
     risk = model._folding()._risk
-    assert (risk.unlabeled, risk.own, risk.regularization) == (pytest.approx(unlabeled), pytest.approx(own), 0.3)
+    assert (risk.weights.unlabeled, risk.weights.positive) == pytest.approx((unlabeled, positive))
+    assert risk.regularization == 0.3
     assert risk.kappa(3) == 1
     model = make_model(name, dim=2, epochs=1, unlabeled="global").fit(data, seed=0)
     # of 80 pairs 48 are unobserved, 7 of them of a person with 3 of 10 items, who has 3 of 32 positives

@@ -10,7 +10,7 @@ from purerec.data.pairs import Csr
 from purerec.engines.closed_form import fit_item_weights
 from purerec.models.families import held_out
 from purerec.models.families.game import HeldOutGame
-from purerec.models.families.held_out import USUAL_WEIGHT, WEIGHTS, WIDTHS, HeldOutPairs, hold_out
+from purerec.models.families.held_out import DEFAULT_WEIGHT, WEIGHTS, WIDTHS, HeldOutPairs, hold_out
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
 from purerec.training.run import Run
@@ -63,7 +63,7 @@ def test_the_weight_goes_to_the_part_that_ranks_better(monkeypatch):
     np.put_along_axis(people, first, 1, axis=1)
     shuffled = Csr.of(positives.users, rng.permutation(items)[kept_items(positives, rng)], (users, items))
     useless = fit_item_weights(shuffled, [1.0], memory_mb=100)[0]
-    assert choice.best(Factors(people, knowing), {10.0: useless}, narrow=False).weight <= USUAL_WEIGHT
+    assert choice.best(Factors(people, knowing), {10.0: useless}, narrow=False).weight <= DEFAULT_WEIGHT
 
 
 def kept_items(positives, rng):

@@ -12,8 +12,8 @@ from purerec.data import memory
 from purerec.data.pairs import Csr
 from purerec.engines.closed_form import fit_item_weights, mean_diagonal
 from purerec.errors import DataError
-from purerec.models.families.held_out import USUAL_WEIGHT, hold_out
-from purerec.models.families.history import scaled, usual_weight
+from purerec.models.families.held_out import DEFAULT_WEIGHT, hold_out
+from purerec.models.families.history import default_weight, scaled
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
 from purerec.training.run import Run
@@ -155,7 +155,7 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_weight_is_chosen(wo
     """The last checkpoint is one epoch before it stops: after the second, the sixth, the seventh, and the last."""
     run = Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=stop)
     pr.PURE(**QUICK).fit(world, seed=0, run=run)
-    assert model.learned.weight != USUAL_WEIGHT  # otherwise nothing would show that it was kept
+    assert model.learned.weight != DEFAULT_WEIGHT  # otherwise nothing would show that it was kept
     resumed = pr.PURE(**QUICK).fit(world, seed=0, run=Run(checkpoint=tmp_path / "c", resume=True))
     assert resumed.learned.weight == model.learned.weight
     np.testing.assert_array_equal(own_scores(resumed), own_scores(model))
@@ -167,7 +167,7 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_weight_is_chosen(wo
 def test_too_few_people_to_choose_by():
     few = pr.make_world(users=60, items=40, prior=0.4, interactions=700, seed=0).observed
     assert hold_out(few.positives, named_rng(0, "held out")) is None
-    assert pr.PURE(**QUICK).fit(few, seed=0).learned.weight == usual_weight(few.positives) == 0.8
+    assert pr.PURE(**QUICK).fit(few, seed=0).learned.weight == default_weight(few.positives) == 0.8
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_the_weight_where_none_is_chosen_is_larger_on_small_logs(people, each, w
     """Few people, few pairs, or nobody with pairs to spare."""
     users = np.repeat(np.arange(people), each)
     positives = Csr.of(users, np.arange(people * each) % 50, (people, 50))
-    assert usual_weight(positives) == weight
+    assert default_weight(positives) == weight
     assert (hold_out(positives, named_rng(0, "held out")) is None) == (weight == 0.8)
 
 
@@ -195,7 +195,7 @@ def test_the_weight_is_only_chosen_where_there_is_pre_training(world):
         pr.PURE(epochs=4, pretrain_epochs=0, dim=4).fit(world),
         pr.PURE(**QUICK).fit(world, pretrained=start),
     ):
-        assert model.learned.weight == USUAL_WEIGHT
+        assert model.learned.weight == DEFAULT_WEIGHT
     assert pr.PURE(**QUICK, history_weight=0.7).fit(world).learned.weight == 0.7
 
 
@@ -212,7 +212,7 @@ def test_the_scale_does_not_depend_on_how_often_it_was_looked_at(world):
         table["item"] = np.arange(4 * world.n_items, dtype=np.float32).reshape(-1, 4)
         table |= {"user_bias": np.zeros(world.n_users, np.float32), "item_bias": np.zeros(world.n_items, np.float32)}
         game.parameters = lambda table=table: table
-        found = silent._learned(game, parts.train.positives)
+        found = silent._extract(game, parts.train.positives)
     assert np.abs(found.item_weights.row(0)).max() > 0
 
 

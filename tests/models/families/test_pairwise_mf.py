@@ -6,7 +6,7 @@ import pytest
 import purerec as pr
 from purerec.data.interactions import Interactions
 from purerec.errors import DivergedError
-from purerec.models.families.pairwise_mf import usual_rate
+from purerec.models.families.pairwise_mf import default_rate
 from purerec.models.registry import make_model
 
 FEW = {"bpr": {"epochs": 1}, "lambdafm": {"epochs": 1}, "irgan": {"epochs": 1, "pretrain_epochs": 1}}
@@ -22,8 +22,8 @@ def log_of(n_users: int) -> Interactions:
 
 
 def test_larger_logs_have_larger_steps():
-    assert usual_rate(2_000) == 0.1
-    assert usual_rate(2_001) == 0.3
+    assert default_rate(2_000) == 0.1
+    assert default_rate(2_001) == 0.3
 
 
 @pytest.mark.parametrize("name", FEW)

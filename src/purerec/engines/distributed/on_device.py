@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from purerec.engines.pure.cpu.memory import COUNTERS, SUFFIXES, Memory
-from purerec.engines.pure.spec import GameSettings, Stratum
+from purerec.engines.pure.spec import GamePart, GameSettings
 from purerec.engines.pure.torch.batches import BatchMaker
 from purerec.engines.pure.torch.engine import TorchEngine
 from purerec.engines.source import DataSource
@@ -20,15 +20,15 @@ from purerec.rng import key64
 from purerec.types import F64, State
 
 
-class TorchStratum:
-    """See `shard.StratumEngine`."""
+class TorchPart:
+    """See `shard.PartEngine`."""
 
     def __init__(
-        self, source: DataSource, settings: GameSettings, *, seed: int, stratum: Stratum, memory: Memory
+        self, source: DataSource, settings: GameSettings, *, seed: int, part: GamePart, memory: Memory
     ) -> None:
         self._source, self._settings, self._seed = source, settings, seed
-        self._stratum, self._memory = stratum, memory
-        self._batches = BatchMaker(source.positives(), settings, seed, stratum.asked)
+        self._part, self._memory = part, memory
+        self._batches = BatchMaker(source.positives(), settings, seed, part.asked)
         self._counters = dict.fromkeys(COUNTERS, 0)
 
     def set_counters(self, **counters: int) -> None:
@@ -50,7 +50,7 @@ class TorchStratum:
             self._source,
             self._settings,
             seed=self._batches.seed,
-            stratum=self._stratum,
+            part=self._part,
             batches=self._batches,
         )
         here = [self._memory.read(part) for part in range(len(SUFFIXES))]

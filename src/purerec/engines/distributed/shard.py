@@ -11,7 +11,7 @@ from purerec.data.pairs import Csr
 from purerec.engines.distributed.schedule import Schedule
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.cpu.memory import SUFFIXES, Memory, padded, zeros
-from purerec.engines.pure.spec import EngineName, GameSettings, Stratum, initial_parameters
+from purerec.engines.pure.spec import EngineName, GamePart, GameSettings, initial_parameters
 from purerec.engines.source import MemorySource
 from purerec.rng import key64, named_rng
 from purerec.types import F32, F64, I64
@@ -52,7 +52,7 @@ class Whole:
         return done * self.n_positives // (self.schedule.n_shards * self.settings.batch_size)
 
 
-class StratumEngine(Protocol):
+class PartEngine(Protocol):
     """Trains the rows in the memory of its shard. For the sums, see `spec`."""
 
     def set_counters(self, **counters: int) -> None:
@@ -69,9 +69,9 @@ class Shard:
     def __init__(self, number: int, users: I64, positives: Csr, whole: Whole) -> None:
         self.number, self.users, self.whole = number, users, whole
         self.memory = Memory(len(users), whole.schedule.largest, whole.settings)
-        self._strata = [self._stratum(positives, block) for block in range(whole.schedule.n_shards)]
+        self._part_engines = [self._part_engine(positives, block) for block in range(whole.schedule.n_shards)]
 
-    def _stratum(self, positives: Csr, block: int) -> StratumEngine | None:
+    def _part_engine(self, positives: Csr, block: int) -> PartEngine | None:
         """The engine for one block; None if nothing can be learned there."""
         whole, items = self.whole, self.whole.schedule.block(block)
         if not len(items) or not len(positives):
@@ -86,12 +86,12 @@ class Shard:
         drawn = max(1, round(whole.settings.unlabeled_per_epoch * of_users * of_items))
         weight = drawn / whole.settings.unlabeled_per_epoch / (n / whole.n_positives)
         settings = replace(whole.settings, unlabeled_per_epoch=drawn)
-        seed, stratum = whole.key(f"shard {self.number}, block {block}"), Stratum(positives.users, weight)
+        seed, part = whole.key(f"shard {self.number}, block {block}"), GamePart(positives.users, weight)
         if whole.engine == "torch":
-            from purerec.engines.distributed.on_device import TorchStratum
+            from purerec.engines.distributed.on_device import TorchPart
 
-            return TorchStratum(source, settings, seed=seed, stratum=stratum, memory=self.memory)
-        return CpuEngine(source, settings, seed=seed, threads=1, stratum=stratum, memory=self.memory)
+            return TorchPart(source, settings, seed=seed, part=part, memory=self.memory)
+        return CpuEngine(source, settings, seed=seed, threads=1, part=part, memory=self.memory)
 
     def start(self) -> Block:
         """Random initial parameters; those of items belong to the first block of this shard."""
@@ -107,7 +107,7 @@ class Shard:
 
     def train(self, block: Block, epoch: int, turn: int, learning_rate: float, use_fakes: bool) -> F64 | None:
         """Make one pass over the positives in a block; return its sums."""
-        engine = self._strata[self.whole.schedule.block_at(self.number, turn)]
+        engine = self._part_engines[self.whole.schedule.block_at(self.number, turn)]
         if engine is None:
             return None
         self._hold(block)
@@ -117,7 +117,7 @@ class Shard:
     def train_generators(
         self, block: Block, learning_rate: float, steps: int, steps_before: int, epoch: int
     ) -> F64 | None:
-        engine = self._strata[self.number]
+        engine = self._part_engines[self.number]
         if engine is None:
             return None
         self._hold(block)

@@ -6,5 +6,5 @@
     torch/      autograd, any scorer, GPU
 
 An engine trains one epoch of D or of the generators. Algorithm 1 alternates the two: `models.pure.PURE.train_epoch`,
-repeated by `training.loop.train`.
+repeated by `training.loop.run_epochs`.
 """

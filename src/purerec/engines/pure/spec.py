@@ -6,11 +6,11 @@ per batch, the normalised objective
     L_D = risk(P, U) + (fake_weight/prior) * ( mean softplus(phi(u, i')) + mean softplus(phi(u', i)) )
           + (regularization/2) * ( mean_P |e_u|^2 + |e_i|^2  +  mean_U |e_u|^2 + |e_i|^2 )
 
-    risk = -mean_P phi + own * mean_P softplus(phi) + unlabeled * mean_U softplus(phi)
+    risk = -mean_P phi + positive * mean_P softplus(phi) + unlabeled * mean_U softplus(phi)
 
-with the weights `own` and `unlabeled` of `purerec.paper.risks.LogisticRisk`: PN, PU as printed, or PU with the
-stratum of observed pairs. nnpu: while  unlabeled * mean_U softplus(phi) >= (1 - own) * mean_P softplus(phi);  else
-the step descends on minus that difference (Kiryo et al. 2017, beta = 0, gamma = 1), fakes and L2 unchanged.
+with the weights `positive` and `unlabeled` of `purerec.paper.risks.LogisticRisk`: PN, PU as printed, or PU with the
+stratum of observed pairs. nnpu: while  unlabeled * mean_U softplus(phi) >= (1 - positive) * mean_P softplus(phi);
+else the step descends on minus that difference (Kiryo et al. 2017, beta = 0, gamma = 1), fakes and L2 unchanged.
 
 softmax, a prior per user: `purerec.paper.risks.SoftmaxRisk` replaces the risk above. Draw k of a batch belongs to the
 user of positive k modulo n_p. What all pairs of a user share does not change this risk, so the bias and users' biases
@@ -74,7 +74,7 @@ class GameSettings:
     popularity: the positive's own user, items in proportion to their number of positives;
     shared: items for a whole batch, each with the users of all of its positives, observed pairs left out."""
     unlabeled_per_epoch: int = 0
-    """How many unlabeled pairs an epoch draws in all, spread evenly over its batches (see sampling)."""
+    """How many unlabeled pairs an epoch draws in all, spread evenly over its batches."""
     negatives: Negatives = "uniform"
     """Dynamic: an unlabeled pair gets the highest-scoring of `candidates` items drawn like this (dns), or one at
     random in proportion to exp(score) (drns). Does not apply to generator steps."""
@@ -156,7 +156,7 @@ class GameSettings:
 
 
 @dataclass(frozen=True)
-class Stratum:
+class GamePart:
     """What an engine needs to know if its users and items are part of a larger game; see `engines.distributed`."""
 
     asked: I32

@@ -22,12 +22,12 @@ _known: WeakKeyDictionary[Csr, float] = WeakKeyDictionary()
 """Cached: a fit needs it several times, and so does every person who is folded in."""
 
 
-def usual_dim(n_users: int) -> int:
+def default_dim(n_users: int) -> int:
     """The width of vectors: 5, 16 or 32 for up to 200, up to 2,000 or more users."""
     return 5 if n_users <= 200 else 16 if n_users <= 2_000 else 32
 
 
-DIM = Ints(4, 64, start=lambda positives: usual_dim(positives.shape[0]))
+DIM = Ints(4, 64, start=lambda positives: default_dim(positives.shape[0]))
 """Where to look for a better one; `--set dim=8` keeps it fixed."""
 
 

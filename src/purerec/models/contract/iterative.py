@@ -22,7 +22,7 @@ from purerec.models.contract.trained import Trained
 from purerec.ranking.scorers import Factors
 from purerec.storage import Layout, Part
 from purerec.training.history import History
-from purerec.training.loop import train
+from purerec.training.loop import run_epochs
 from purerec.training.run import Run, Trainable
 from purerec.types import F32, I64, Mask, State
 
@@ -118,7 +118,7 @@ class EpochModel(Recommender):
             "data": log.fingerprint,
             "start": None if start is None else start.digest(),
         }
-        history = train(
+        history = run_epochs(
             fitting,
             epochs=config.epochs,
             run=run,
@@ -129,14 +129,14 @@ class EpochModel(Recommender):
             patience=config.patience if validate is not None else None,
             remedy=self._remedy(),
         )
-        learned = replace(self._learned(fitting, log.positives), history=history)
+        learned = replace(self._extract(fitting, log.positives), history=history)
         if valid is not None and config.patience is not None:
             learned = learned.influenced_by(valid.positives)
         if start is not None and start.stopped_by is not None:
             learned = learned.influenced_by(start.stopped_by.widened(log.shape))
         return learned
 
-    def _learned(self, fitting: Fitting, positives: Csr) -> Trained:
+    def _extract(self, fitting: Fitting, positives: Csr) -> Trained:
         """What the model would score with after the epochs so far."""
         return Trained(fitting.parameters())
 
@@ -147,7 +147,7 @@ class EpochModel(Recommender):
         split, probe = Split(log, None, valid), copy(self)
 
         def validate() -> float:
-            probe._complete(self._learned(fitting, log.positives), log, 0, 0.0)
+            probe._finish_fit(self._extract(fitting, log.positives), log, 0, 0.0)
             return evaluate(probe, split, metrics=(self.config.metric,)).metrics[self.config.metric]
 
         return validate

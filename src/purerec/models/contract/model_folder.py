@@ -93,7 +93,7 @@ def _take(model: Recommender, stored: storage.Stored) -> None:
     learned = model._from_state(state, known)
     if isinstance(learned, Trained):
         learned = _with_course(learned, stored, shape)
-    model._keep(learned, known, FittedOn.read(stored.manifest["fitted_on"]))
+    model._commit(learned, known, FittedOn.read(stored.manifest["fitted_on"]))
     model.item_table = storage.unpack_item_table(tensors, items)
 
 

@@ -157,7 +157,7 @@ class Recommender(ABC):
         check_data(train, valid)
         watch = Stopwatch()
         learned = self._fit(train, valid, seed, run or Run())
-        self._complete(learned, train, seed, watch.seconds)
+        self._finish_fit(learned, train, seed, watch.seconds)
         return self
 
     def update(self, new: Interactions, *, seed: int = 0, run: Run | None = None, epochs: int | None = None) -> Self:
@@ -168,11 +168,11 @@ class Recommender(ABC):
         """
         return update(self, new, seed=seed, run=run, epochs=epochs)
 
-    def _complete(self, learned: Any, train: Interactions, seed: int, seconds: float) -> None:
+    def _finish_fit(self, learned: Any, train: Interactions, seed: int, seconds: float) -> None:
         resolved = self._resolved_by(learned, train.positives)
-        self._keep(learned, Known.of(train), FittedOn.of(train, seed=seed, seconds=seconds, resolved=resolved))
+        self._commit(learned, Known.of(train), FittedOn.of(train, seed=seed, seconds=seconds, resolved=resolved))
 
-    def _keep(self, learned: Any, known: Known, fitted_on: FittedOn) -> None:
+    def _commit(self, learned: Any, known: Known, fitted_on: FittedOn) -> None:
         """Replace the last fit. Until here, nothing has changed: a failure or an interruption leaves it as it was."""
         if learned is None:
             raise ConfigError(f"{self.name} learned nothing: its _fit has to return what was learned")

@@ -63,7 +63,7 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
     growth = unite(model, new)
     if growth.is_nothing:
         if len(growth.touched) > len(model.known.touched):  # nothing to learn from, but lists leave it out
-            model._keep(model.learned, replace(model.known, touched=growth.touched), model.fitted_on)
+            model._commit(model.learned, replace(model.known, touched=growth.touched), model.fitted_on)
         return model
     watch, log = Stopwatch(), growth.united
     if model.continues:
@@ -72,7 +72,7 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
         learned, used = model._fit(log, None, seed, run or Run()), None
     resolved = model._resolved_by(learned, log.positives)
     found = FittedOn.of(log, seed=seed, seconds=watch.seconds, resolved=resolved)
-    model._keep(learned, Known.of(log, growth.touched), _facts(model.fitted_on, found, new, growth, used))
+    model._commit(learned, Known.of(log, growth.touched), _facts(model.fitted_on, found, new, growth, used))
     return model
 
 

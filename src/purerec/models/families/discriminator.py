@@ -17,7 +17,7 @@ from purerec.engines.pure.registry import EngineChoice, chosen_engine
 from purerec.engines.pure.spec import GameSettings, Params, ScorerName
 from purerec.errors import ConfigError
 from purerec.models.contract.config import Config
-from purerec.models.contract.data_defaults import chance_penalty, observed_share, usual_dim
+from purerec.models.contract.data_defaults import chance_penalty, default_dim, observed_share
 from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule, scheduled
@@ -36,7 +36,7 @@ from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
 
-def usual_regularization(positives: Csr) -> float:
+def default_regularization(positives: Csr) -> float:
     """The default L2."""
     return chance_penalty(0.95, positives)
 
@@ -95,7 +95,7 @@ class DiscriminatorConfig(EpochConfig):
         "dim": Ints(4, 64, start=lambda positives: DiscriminatorConfig().width(positives)),
         "epochs": Ints(20, 200),
         "learning_rate": Floats(0.002, 0.05),
-        "regularization": Floats(0.01, 0.6, start=usual_regularization),
+        "regularization": Floats(0.01, 0.6, start=default_regularization),
         "batch_size": Ints(64, 1024),
         "prior": Floats(0.0005, 0.5, start=observed_share),
     }
@@ -106,9 +106,9 @@ class DiscriminatorConfig(EpochConfig):
             raise ValueError(f"negatives='{self.negatives}' chooses for each positive; use unlabeled='per_user'")
         return self
 
-    usual_ratio: ClassVar[float] = 8.0
+    default_ratio: ClassVar[float] = 8.0
     """The default of `unlabeled_ratio` if draws are not shared"""
-    usual_shared: ClassVar[float] = 256.0
+    default_shared: ClassVar[float] = 256.0
     """Its default if they are"""
 
     def shares_draws(self, n_items: int) -> bool:
@@ -126,12 +126,12 @@ class DiscriminatorConfig(EpochConfig):
             return self.dim
         n_users, n_items = positives.shape
         # 16 pays off even for a hundred users: the L2 leaves what they do not support near zero.
-        return _SHARED_WIDTH if self.shares_draws(n_items) else max(16, usual_dim(n_users))
+        return _SHARED_WIDTH if self.shares_draws(n_items) else max(16, default_dim(n_users))
 
     def draws_per_positive(self, n_items: int) -> float:
         """C, in a catalogue of this size."""
-        usual = self.usual_shared if self.shares_draws(n_items) else self.usual_ratio
-        return usual if self.unlabeled_ratio is None else self.unlabeled_ratio
+        default = self.default_shared if self.shares_draws(n_items) else self.default_ratio
+        return default if self.unlabeled_ratio is None else self.unlabeled_ratio
 
 
 class DiscriminatorModel(EpochModel):
@@ -157,7 +157,7 @@ class DiscriminatorModel(EpochModel):
                 return HeldOutGame(self, positives, settings, seed, *parts)
         return DiscriminatorGame(self, positives, settings, seed, start)
 
-    def _learned(self, fitting: Fitting, positives: Csr) -> Trained:
+    def _extract(self, fitting: Fitting, positives: Csr) -> Trained:
         """The parameters, narrowed once a width is chosen."""
         assert isinstance(fitting, DiscriminatorGame)
         params = fitting.parameters()
@@ -179,7 +179,7 @@ class DiscriminatorModel(EpochModel):
             unlabeled_per_epoch=math.ceil(config.draws_per_positive(n_items) * n),
             # Smaller batches with few positives: otherwise an epoch is a step or two, and there are too few epochs.
             batch_size=min(config.batch_size, max(32, n // 8)),
-            regularization=usual_regularization(positives) if l2 is None else l2,
+            regularization=default_regularization(positives) if l2 is None else l2,
             epsilon=config.epsilon,
             init_std=config.init_std,
         )

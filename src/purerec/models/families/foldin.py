@@ -19,7 +19,7 @@ from purerec.data.pairs import Csr
 from purerec.engines.foldin import pointwise as kernels
 from purerec.engines.pure.spec import GameSettings, Params
 from purerec.models.contract.foldin import sigmoid
-from purerec.paper.risks import SoftmaxRisk
+from purerec.paper.risks import LogisticRisk, SoftmaxRisk
 from purerec.ranking.scorers import Factors
 from purerec.types import F32, F64, I32, I64
 
@@ -31,32 +31,29 @@ _SAMPLE = 1024
 
 
 @dataclass(frozen=True)
-class Risk:
-    """The PU or PN risk of one person, divided by the prior (see `purerec.engines.pure.spec`)."""
+class PersonRisk:
+    """The risk of one person: the training risk, with its L2."""
 
-    unlabeled: float
-    """Weight of the unlabeled part: 1 / prior (PU), (1 - prior) / prior (PN)"""
-    own: float
-    """Weight of softplus at the person's own items: 0 (PU) or 1 (PN), since softplus(-phi) = softplus(phi) - phi"""
+    weights: LogisticRisk
     regularization: float
     kappa: Callable[[int], float]
     """For a person with this many positives: share of the unlabeled draws, divided by share of the positives"""
 
 
 class LogisticFolding:
-    """min_e  -mean_{j own} phi_j + own mean_{j own} softplus(phi_j) + unlabeled kappa mean_{i drawn} softplus(phi_i)
+    """min_e  -mean_J phi_j + positive mean_J softplus(phi_j) + unlabeled kappa mean_drawn softplus(phi_i)
               + regularization (1 + kappa) / 2 |e|^2,       phi_i = (e R).q_i + b_i + b
 
-    Items that are not the person's own are drawn in expectation, without the sampling error of a few draws. R is the
-    relation of the scorers gmf and bilinear; b is a free bias of the person, where users have one. Fakes are left
-    out.
+    J are the person's items. All others are drawn in expectation, without the sampling error of a few draws.
+    `positive` and `unlabeled` are the weights of `LogisticRisk`, R is the relation of the scorers gmf and bilinear,
+    and b is a free bias of the person, where users have one. Fakes are left out.
     """
 
     def __init__(
         self,
         items: F32,
         offset: F32,
-        risk: Risk,
+        risk: PersonRisk,
         *,
         draw: F64,
         people: F32,
@@ -113,9 +110,9 @@ class LogisticFolding:
     def _weights(self, history: I32) -> tuple[float, F32]:
         """The factor on the table's weights for this person, and how own items differ from that."""
         free = 1.0 - float(self._draw[history].sum())
-        strength = self._risk.unlabeled * self._risk.kappa(len(history))
+        strength = self._risk.weights.unlabeled * self._risk.kappa(len(history))
         scale = strength / free if len(history) < len(self._items) and free > 1e-9 else 0.0
-        change = self._risk.own / len(history) - scale * self._draw[history]
+        change = self._risk.weights.positive / len(history) - scale * self._draw[history]
         return scale, change.astype(np.float32)
 
     def _penalty(self, n: int) -> F64:
@@ -125,14 +122,13 @@ class LogisticFolding:
         return penalty
 
     def parts(self, history: I32, vector: F32) -> F32 | None:
-        """With the Hessian H of the risk at the vector: H^-1 (1 - D_j + D_j (1 - D_j) e.q_j) q_j / n for the PN
-        risk, H^-1 q_j / n for the PU risk, in which the first two terms are 1 and 0."""
+        """With the Hessian H of the risk at the vector: H^-1 (1 - positive D_j (1 - (1 - D_j) e.q_j)) q_j / n."""
         e = np.zeros(self._table.shape[1], dtype=np.float32)
         e[: self._dim] = vector if self._relation is None else np.linalg.lstsq(self._relation.T, vector)[0]
         sums = self._at(history, e)
         own = self._table[history].astype(np.float64)
         d = sigmoid(own @ e + self._offset[history])
-        pull = 1 - self._risk.own * d * (1 - (1 - d) * (own @ e))
+        pull = 1 - self._risk.weights.positive * d * (1 - (1 - d) * (own @ e))
         hessian = np.tril(sums.hessian) + np.tril(sums.hessian, -1).T
         found = np.linalg.solve(hessian, (own * pull[:, None]).T).T[:, : self._dim] / len(history)
         return (found if self._relation is None else found @ self._relation).astype(np.float32)
@@ -184,9 +180,8 @@ def folding_of(parts: Factors, params: Params, settings: GameSettings, seen: Csr
     own_level = np.zeros(n_items, np.float32) if parts.item_bias is None else parts.item_bias
     if settings.softmax is not None:
         softmax, scale = settings.softmax, np.float32(settings.temperature)
-        risk = Risk(
-            (1 - softmax.own) / _SMALL_PRIOR, softmax.own / _SMALL_PRIOR, settings.regularization, lambda _: 1.0
-        )
+        small = LogisticRisk.of("pu", _SMALL_PRIOR, softmax.observed)
+        risk = PersonRisk(small, settings.regularization, lambda _: 1.0)
         level = _levels(parts, some, softmax, draw)
         return LogisticFolding(
             parts.items / scale,
@@ -197,13 +192,12 @@ def folding_of(parts: Factors, params: Params, settings: GameSettings, seen: Csr
             relation=params.get("relation"),
             free_bias=True,
         )
-    weights = settings.logistic
     has_bias = "user_bias" in params
     people = np.column_stack([params["user"], params["user_bias"]]) if has_bias else params["user"]
     return LogisticFolding(
         parts.items,
         params["bias"][0] + own_level,
-        Risk(weights.unlabeled, weights.own, settings.regularization, kappa),
+        PersonRisk(settings.logistic, settings.regularization, kappa),
         draw=draw,
         people=people[some],
         relation=params.get("relation"),

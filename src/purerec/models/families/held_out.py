@@ -28,11 +28,11 @@ WIDTHS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Widths that the embeddings may be narrowed to"""
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 REGULARIZATIONS = (2.5, 10.0)
-USUAL_WEIGHT, USUAL_REGULARIZATION = 0.1, 10.0
+DEFAULT_WEIGHT, DEFAULT_REGULARIZATION = 0.1, 10.0
 """Among equally good forms, the closest to this one is chosen"""
 _AS_GOOD = 5.0
 """How far a form may trail the best, summed over people, in standard deviations of the paired difference. With fewer
-people, that is more standard errors, and the usual form is preferred more"""
+people, that is more standard errors, and the default form is preferred more"""
 _METRIC = parse("NDCG@100")
 """Not limited to the first places: the more pairs count, the less the choice depends on chance."""
 _PEOPLE = 0.2
@@ -126,7 +126,7 @@ class HeldOutPairs:
         *,
         narrow: bool,
     ) -> Form:
-        """The form that best ranks the pairs, or an equally good one that is closer to the usual form.
+        """The form that best ranks the pairs, or an equally good one that is closer to the default form.
 
         `histories`: item weights by their regularization; there may be none. The weight and the width are chosen one
         after the other, then the weight once more if the width has changed.
@@ -159,7 +159,7 @@ class HeldOutPairs:
             for n, embeddings in enumerate(variants)
             for key, history in histories.items()
         }
-        keys, used = (list(histories), list(weights)) if histories else ([USUAL_REGULARIZATION], [0.0])
+        keys, used = (list(histories), list(weights)) if histories else ([DEFAULT_REGULARIZATION], [0.0])
         places = np.empty((len(variants), len(keys), len(used), len(self._held_out)), dtype=np.int32)
         step = max(1, _PANEL_SCORES // self._held_out.shape[1])
         for at in range(0, len(self._people), step):
@@ -196,9 +196,9 @@ def _closest(values: Mapping[_Key, F64], distance: Callable[[_Key], Any]) -> _Ke
 
 
 def _distance(form: Form) -> tuple[float, float]:
-    """Distance from the usual form."""
-    apart = math.log((form.weight + 0.01) / (USUAL_WEIGHT + 0.01))
-    return abs(math.log(form.regularization / USUAL_REGULARIZATION)), abs(apart)
+    """Distance from the default form."""
+    apart = math.log((form.weight + 0.01) / (DEFAULT_WEIGHT + 0.01))
+    return abs(math.log(form.regularization / DEFAULT_REGULARIZATION)), abs(apart)
 
 
 def _of(pairs: Csr, user_idx: I64) -> Csr:

@@ -31,9 +31,9 @@ from purerec.models.contract.trained import Trained
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
 from purerec.models.families.game import DiscriminatorGame, HeldOutGame
 from purerec.models.families.held_out import (
+    DEFAULT_REGULARIZATION,
+    DEFAULT_WEIGHT,
     REGULARIZATIONS,
-    USUAL_REGULARIZATION,
-    USUAL_WEIGHT,
     WEIGHTS,
     Form,
     balance,
@@ -55,9 +55,9 @@ _HISTORY = "history."
 """Prefix of the history's arrays in a folder"""
 
 
-def usual_weight(positives: Csr) -> float:
+def default_weight(positives: Csr) -> float:
     """The weight if none is chosen."""
-    return USUAL_WEIGHT if can_hold_out(positives) else _WEIGHT_WITH_FEW_PEOPLE
+    return DEFAULT_WEIGHT if can_hold_out(positives) else _WEIGHT_WITH_FEW_PEOPLE
 
 
 def scaled(history: ItemWeights, embeddings: Factors, positives: Csr, weight: float) -> ItemWeights:
@@ -82,7 +82,7 @@ class HistoryConfig(DiscriminatorConfig):
     """Neighbours per item. None: all in catalogues of up to 8,000 items, else 200."""
 
     search_space: ClassVar[SearchSpace] = {
-        "history_regularization": Floats(1, 100, start=lambda positives: USUAL_REGULARIZATION)
+        "history_regularization": Floats(1, 100, start=lambda positives: DEFAULT_REGULARIZATION)
     }
 
 
@@ -139,8 +139,8 @@ class WithHistory(DiscriminatorModel):
         )
 
     def _neighbors(self, n_items: int) -> int:
-        usual = n_items if n_items <= _MOST_ITEMS else _NEIGHBORS
-        return self.config.neighbors or usual
+        default = n_items if n_items <= _MOST_ITEMS else _NEIGHBORS
+        return self.config.neighbors or default
 
     def choose_form(self, game: HeldOutGame) -> Form:
         """Choose on the pairs that neither the embeddings nor these item weights have seen."""
@@ -149,7 +149,7 @@ class WithHistory(DiscriminatorModel):
         embeddings = dot_product(self.config.scorer, game.parameters())
         assert embeddings is not None, "only dot products have a history"
         config = self.config
-        regularizations = [config.history_regularization or USUAL_REGULARIZATION]
+        regularizations = [config.history_regularization or DEFAULT_REGULARIZATION]
         weights: Sequence[float] = WEIGHTS
         if config.history_weight is not None:
             weights = (config.history_weight,)
@@ -163,9 +163,9 @@ class WithHistory(DiscriminatorModel):
         histories = dict(zip(regularizations, fitted, strict=True))
         return game.held_out().best(embeddings, histories, weights, narrow=self._chooses_width())
 
-    def _learned(self, fitting: Fitting, positives: Csr) -> TrainedWithHistory:
+    def _extract(self, fitting: Fitting, positives: Csr) -> TrainedWithHistory:
         """Scales the history's part to the current spread of the embeddings' part."""
-        params = super()._learned(fitting, positives).params
+        params = super()._extract(fitting, positives).params
         if not self._has_history():
             return TrainedWithHistory(params)
         assert isinstance(fitting, DiscriminatorGame)
@@ -182,12 +182,12 @@ class WithHistory(DiscriminatorModel):
         return TrainedWithHistory(params, chosen, item_weights=item_weights, weight=weight)
 
     def _history_form(self, chosen: Form | None, positives: Csr) -> tuple[float, float]:
-        """The weight and the L2: those of the settings, those chosen, or the usual ones."""
+        """The weight and the L2: those of the settings, those chosen, or the defaults."""
         config = self.config
         if config.history_weight is None and chosen is not None:
             return chosen.weight, chosen.regularization
-        weight = usual_weight(positives) if config.history_weight is None else config.history_weight
-        return weight, config.history_regularization or USUAL_REGULARIZATION
+        weight = default_weight(positives) if config.history_weight is None else config.history_weight
+        return weight, config.history_regularization or DEFAULT_REGULARIZATION
 
     def _vector_part(self) -> Factors | None:
         return self._embeddings()

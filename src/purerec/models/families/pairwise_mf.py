@@ -13,7 +13,7 @@ from pydantic import Field
 from purerec.data.interactions import Interactions
 from purerec.data.pairs import Csr
 from purerec.engines.bpr import PairwiseEngine, PairwiseSettings
-from purerec.models.contract.data_defaults import DIM, shrinking, usual_dim
+from purerec.models.contract.data_defaults import DIM, default_dim, shrinking
 from purerec.models.contract.foldin import Folding, PairwiseFolding
 from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule, scheduled
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
@@ -45,18 +45,18 @@ class FactorConfig(EpochConfig):
     search_space: ClassVar[SearchSpace] = {
         "dim": DIM,
         "epochs": Ints(20, 250),
-        "learning_rate": Floats(0.01, 0.5, start=lambda positives: usual_rate(positives.shape[0])),
-        "regularization": Floats(0.001, 0.2, start=lambda positives: usual_regularization(positives)),
+        "learning_rate": Floats(0.01, 0.5, start=lambda positives: default_rate(positives.shape[0])),
+        "regularization": Floats(0.001, 0.2, start=lambda positives: default_regularization(positives)),
         "bias_regularization": Floats(1e-4, 0.1),
     }
 
 
-def usual_regularization(positives: Csr) -> float:
+def default_regularization(positives: Csr) -> float:
     """The default L2. Beyond its upper limit, models of sparse logs learn nothing but popularity."""
     return min(shrinking(0.2, positives), 0.06)
 
 
-def usual_rate(n_users: int) -> float:
+def default_rate(n_users: int) -> float:
     """The default step size. Larger logs have longer tails of people and items with few steps each: at a small rate,
     their factors are still near the start when the epochs end, and lists are close to popularity."""
     return 0.1 if n_users <= 2_000 else 0.3
@@ -78,18 +78,18 @@ class FactorModel(EpochModel):
         return {**super()._layout(), "item_bias": Part(("items",))}
 
     def _dim(self, n_users: int) -> int:
-        return self.config.dim if self.config.dim is not None else usual_dim(n_users)
+        return self.config.dim if self.config.dim is not None else default_dim(n_users)
 
     def _regularization(self, positives: Csr) -> float:
         given = self.config.regularization
-        return self._usual_regularization(positives) if given is None else given
+        return self._default_regularization(positives) if given is None else given
 
-    def _usual_regularization(self, positives: Csr) -> float:
-        return usual_regularization(positives)
+    def _default_regularization(self, positives: Csr) -> float:
+        return default_regularization(positives)
 
     def _rate(self, n_users: int) -> float:
         """The step size of the first epoch."""
-        return self.config.learning_rate if self.config.learning_rate is not None else usual_rate(n_users)
+        return self.config.learning_rate if self.config.learning_rate is not None else default_rate(n_users)
 
     def _remedy(self) -> str:
         rate = self.config.learning_rate

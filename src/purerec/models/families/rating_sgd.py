@@ -22,7 +22,7 @@ from purerec.data.pairs import Csr
 from purerec.jit.counter_rng import splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, store, total
-from purerec.models.contract.data_defaults import usual_dim
+from purerec.models.contract.data_defaults import default_dim
 from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.iterative import with_strangers
 from purerec.models.families.rating_factors import FactorRatingModel, RatingFactorConfig
@@ -172,7 +172,7 @@ class Descent:
     def __init__(self, model: SgdModel, feed: Ratings | Positives, scale: F32, rng: np.random.Generator) -> None:
         config, self.feed, self.scale = model.config, feed, scale
         self.config, self.biased = config, model.biased()
-        self.dim = config.dim if config.dim is not None else usual_dim(feed.shape[0])
+        self.dim = config.dim if config.dim is not None else default_dim(feed.shape[0])
         self.width = -(-self.dim // LANES) * LANES
         self.user_decay, self.item_decay = model.decay(feed.user_pairs), model.decay(feed.item_pairs)
         self.arrays: State = {}

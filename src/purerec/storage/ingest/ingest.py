@@ -65,7 +65,7 @@ def ingest(
     _check_options(partitions, memory_mb)
     columns: ColumnRoles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp, "label": label}
     how = HowToRead(columns, encoding, chunk_bytes=int(memory_mb * 2**20 / 16))
-    n_parts = partitions or _usual_parts(sum(expected_rows(place) for place in places))
+    n_parts = partitions or _default_parts(sum(expected_rows(place) for place in places))
     work = _Work(places, how, n_parts, progress or (lambda stage, done, all_of_it: None))
     name = _name(places)
     if is_url(os.fspath(out)):
@@ -207,7 +207,7 @@ def _name(places: list[Place]) -> str:
     return places[0].name.removesuffix(".gz").rsplit(".", 1)[0] or places[0].name
 
 
-def _usual_parts(rows: int) -> int:
+def _default_parts(rows: int) -> int:
     parts = _FEWEST_PARTS
     while parts < _MOST_PARTS and rows / parts > _PART_ROWS:
         parts *= 2

@@ -30,9 +30,9 @@ from purerec.engines.pure.cpu.team import Pace, TeamMember, cores, run_both, two
 from purerec.engines.pure.spec import (
     Batch,
     EpochStats,
+    GamePart,
     GameSettings,
     Params,
-    Stratum,
     check_batch,
     check_draws,
     initial_parameters,
@@ -55,7 +55,7 @@ class CpuEngine:
 
     `params`, unpadded, replace some or all random initial values. `threads` is 1, 2 or None: two if they pay off; the
     parameters do not depend on it. `memory_mb` bounds the bitmap of observed pairs. A part of a larger game has a
-    `stratum`, and may share its `memory`, parameters included, with other parts.
+    `part`, and may share its `memory`, parameters included, with other parts.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class CpuEngine:
         params: Params | None = None,
         threads: Literal[1, 2] | None = None,
         memory_mb: float = 256.0,
-        stratum: Stratum | None = None,
+        part: GamePart | None = None,
         memory: Memory | None = None,
     ) -> None:
         if threads not in (None, 1, 2):
@@ -88,10 +88,10 @@ class CpuEngine:
         self._counters = dict.fromkeys(COUNTERS, 0)
         self._grid: Grid | None = None
         self._asked = None
-        if stratum is not None:
-            self._asked = stratum.asked
+        if part is not None:
+            self._asked = part.asked
             self._kernel_settings = self._kernel_settings._replace(
-                unlabeled=self._kernel_settings.unlabeled * stratum.weight
+                unlabeled=self._kernel_settings.unlabeled * part.weight
             )
 
         self._shapes = parameter_shapes(tables.n_users, n_items, settings)

@@ -65,7 +65,7 @@ def kernel_settings(s: GameSettings) -> KernelSettings:
         raise ConfigError(fact, "use engine='torch'", command="use --set engine=torch")
     own, unlabeled, is_clamped, temperature = s.observed, 0.0, False, s.temperature
     if s.softmax is None:
-        own, unlabeled, is_clamped = s.logistic.own, s.logistic.unlabeled, s.logistic.is_clamped
+        own, unlabeled, is_clamped = s.logistic.positive, s.logistic.unlabeled, s.logistic.is_clamped
         temperature = 0.0
     return KernelSettings(
         u_dim=padded(s.dim),

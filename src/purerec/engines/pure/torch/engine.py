@@ -20,9 +20,9 @@ import numpy.typing as npt
 from purerec.engines.pure.spec import (
     Batch,
     EpochStats,
+    GamePart,
     GameSettings,
     Params,
-    Stratum,
     check_draws,
     initial_parameters,
     stats_of,
@@ -68,7 +68,7 @@ class TorchEngine:
 
     `params` may give some or all parameters (say, a pre-trained discriminator); the rest start at random from the
     seed. `scorer_module`, called with (n, d_u) and (n, d_i) embeddings, replaces `settings.scorer`; it is copied, so
-    that a second fit starts where the first one did. A part of a larger game has a `stratum`, and may reuse the
+    that a second fit starts where the first one did. A part of a larger game has a `part`, and may reuse the
     `batches` of an earlier engine for the same part.
     """
 
@@ -81,7 +81,7 @@ class TorchEngine:
         params: Params | None = None,
         device: str = "auto",
         scorer_module: nn.Module | None = None,
-        stratum: Stratum | None = None,
+        part: GamePart | None = None,
         batches: BatchMaker | None = None,
     ) -> None:
         if scorer_module is not None:
@@ -91,7 +91,7 @@ class TorchEngine:
         positives = source.positives()
         if settings.softmax is not None:
             positives = without_full_users(positives)
-        asked, self._unlabeled_weight = (None, 1.0) if stratum is None else (stratum.asked, stratum.weight)
+        asked, self._unlabeled_weight = (None, 1.0) if part is None else (part.asked, part.weight)
         self._batches = batches or BatchMaker(positives, settings, seed, asked)
         self._weight = {
             "user": self._tensor(positives.counts.astype(np.float64)),

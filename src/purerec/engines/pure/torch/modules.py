@@ -205,7 +205,7 @@ def mean(values: Tensor) -> Tensor:
 
 def risk(phi_p: Tensor, phi_u: Tensor, weights: LogisticRisk) -> Tensor:
     """The PN or PU risk over the prior, or the step of non-negative PU learning; see `purerec.paper.risks`."""
-    negative = weights.unlabeled * mean(softplus(phi_u)) - (1 - weights.own) * mean(softplus(phi_p))
+    negative = weights.unlabeled * mean(softplus(phi_u)) - (1 - weights.positive) * mean(softplus(phi_p))
     if weights.is_clamped and negative.detach() < 0:
         return -negative
     return mean(softplus(-phi_p)) + negative
@@ -215,8 +215,8 @@ def softmax_risk(phi_p: Tensor, phi_u: Tensor, weights: SoftmaxRisk) -> tuple[Te
     """The softmax risk, and the shares of positives and of draws in it; see `purerec.paper.risks`."""
     n, n_u = len(phi_p), len(phi_u)
     drawn = functional.pad(phi_u / weights.temperature, (0, -n_u % n), value=-torch.inf).reshape(-1, n)
-    drawn = drawn + torch.log((1 - weights.own) / drawn.isfinite().sum(0))
-    own = phi_p / weights.temperature + (math.log(weights.own) if weights.own > 0 else -torch.inf)
+    drawn = drawn + torch.log((1 - weights.observed) / drawn.isfinite().sum(0))
+    own = phi_p / weights.temperature + (math.log(weights.observed) if weights.observed > 0 else -torch.inf)
     log_sum = torch.cat([own[None], drawn]).logsumexp(0)
     shares = (drawn.detach() - log_sum.detach()).exp().flatten()[:n_u]
     return mean(log_sum - phi_p / weights.temperature), (own.detach() - log_sum.detach()).exp(), shares
