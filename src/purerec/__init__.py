@@ -11,7 +11,7 @@
     data       load, read, read_labels, read_items, ingest (files larger than memory), make_world, Interactions
     splits     split, given_split, Split, save_split, load_split
     models     a class for each of the eighteen methods; make_model by name, load_model from a folder;
-               Recommender (what they have in common), Run (what a fit may do besides learning)
+               Recommender (what they have in common), Run (progress, limits and checkpoints of a fit)
     results    evaluate and compare, which return an Evaluation and a Comparison; evaluate_by, per group; metrics, as
                functions of ranks
     settings   tune, which returns a Tuned

@@ -14,7 +14,7 @@ from purerec.experiments.specs import (
     read_experiment,
 )
 from purerec.models.registry import make_model
-from purerec.paper.printed import folder
+from purerec.paper.printed import experiments_folder
 
 GOOD = """
 title = "one"
@@ -51,7 +51,7 @@ FEWER = {"figure-game": 1, "softmax-gowalla": 1}
 
 @pytest.mark.parametrize("name", reproduce.names())
 def test_every_experiment_names_models_and_settings_that_exist(name):
-    spec = read_experiment(folder() / f"{name}.toml")
+    spec = read_experiment(experiments_folder() / f"{name}.toml")
     if isinstance(spec, StatisticsSpec | PriorSpec):
         return
     assert spec.seeds >= FEWER.get(name, 5)

@@ -116,7 +116,7 @@ def test_scores_are_the_generators_outputs(based):
     model.learned = Trained(game.parameters())
     engine = game.engine
     vectors = engine.vectors(choose_columns(engine.matrix, 100, np.random.default_rng(0)), torch.Generator())
-    out = engine.made(engine.generator.weights, vectors).numpy()
+    out = engine.generate(engine.generator.weights, vectors).numpy()
     np.testing.assert_allclose(model.score(np.arange(20)), out if based == "user" else out.T, atol=1e-5)
 
 

@@ -4,7 +4,7 @@
     vocabulary, interactions             ids and their indices; the log
     pairs                                distinct pairs of users and items, in compressed rows
     sharing                              several logs with the same ids
-    datasets, catalog, locate, download  data sets by name; where their files are; how they are fetched
+    catalog, datasets, locate, download  named data sets (Table 1); loading them; finding their files; fetching them
     splits, picking, made                splitting a log; which rows are held out; how parts were made
     given, folds, cold                   given parts; validation folds of a train part; ids new to the test part
     memory                               how much is available, and how much a piece of work takes

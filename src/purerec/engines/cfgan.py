@@ -148,7 +148,7 @@ class CFGANEngine:
         chosen = None if columns.chosen is None else torch.from_numpy(columns.chosen)
         return Vectors(chosen, entries, torch.from_numpy(columns.begins[:-1]), bought, pulled * times, seen)
 
-    def made(self, g: TensorTables, vectors: Vectors) -> Tensor:
+    def generate(self, g: TensorTables, vectors: Vectors) -> Tensor:
         """The generator's vectors, before the sigmoid."""
         hidden = torch.tanh(_sums(vectors, g["in_weight"]) + g["in_bias"])
         return hidden @ g["out_weight"].T + g["out_bias"]
@@ -160,12 +160,12 @@ class CFGANEngine:
 
     def discriminator_loss(self, g: TensorTables, d: TensorTables, vectors: Vectors) -> Tensor:
         with torch.no_grad():
-            fake = self.made(g, vectors).sigmoid() * (vectors.bought + vectors.seen)
+            fake = self.generate(g, vectors).sigmoid() * (vectors.bought + vectors.seen)
         real = self.judge(d, _sums(vectors, d["made_weight"]), vectors)
         return (softplus(-real) + softplus(self.judge(d, fake @ d["made_weight"], vectors))).mean()
 
     def generator_loss(self, g: TensorTables, d: TensorTables, vectors: Vectors) -> Tensor:
-        made = self.made(g, vectors).sigmoid()
+        made = self.generate(g, vectors).sigmoid()
         fake = (made * (vectors.bought + vectors.seen)) @ d["made_weight"]
         fooled = softplus(-self.judge(d, fake, vectors)).mean()
         return fooled + self.settings.zero_weight * (vectors.pull * made**2).sum(1).mean()

@@ -55,7 +55,7 @@ from purerec.experiments.updating import updating_quality
 from purerec.experiments.validation import on_validation_splits
 from purerec.output.study.claims import claim_specs, pairs_to_test
 from purerec.output.study.figures import figure_specs
-from purerec.paper.printed import folder
+from purerec.paper.printed import experiments_folder
 from purerec.tuning.search import Tell
 from purerec.tuning.settings_file import check_searched, tuned_file
 
@@ -65,7 +65,7 @@ _NO_EXPERIMENTS = ("paper", "published", "figures", "claims")
 
 def names() -> list[str]:
     """The names of all experiments."""
-    return sorted(path.stem for path in folder().glob("*.toml") if path.stem not in _NO_EXPERIMENTS)
+    return sorted(path.stem for path in experiments_folder().glob("*.toml") if path.stem not in _NO_EXPERIMENTS)
 
 
 def names_in_report() -> list[str]:
@@ -94,7 +94,7 @@ def chosen(asked: Sequence[str], *, quick: bool = False) -> dict[str, AnyExperim
             raise ConfigError(f"{name!r} stands for several experiments; use it without other names")
         if name not in known:
             raise ConfigError(f"there is no experiment {name!r}; {did_you_mean(name, [*known, *GROUPS])}")
-        spec: AnyExperiment | None = read_experiment(folder() / f"{name}.toml")
+        spec: AnyExperiment | None = read_experiment(experiments_folder() / f"{name}.toml")
         assert spec is not None
         if quick:
             spec = None if group and getattr(spec, "slow", False) else quick_form(spec)

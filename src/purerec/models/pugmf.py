@@ -110,7 +110,7 @@ class PUGMF(DiscriminatorModel):
         return {"stratified": False, **settings}
 
     def _settings(self, positives: Csr) -> GameSettings:
-        """Without the stratum, the game is that of the paper; given settings are used unchanged."""
+        """With PU risk. Not stratified, the settings are the paper's, and those that are given are never adjusted."""
         config, n, settings = self.config, len(positives), super()._settings(positives)
         settings = replace(
             settings,

@@ -1,4 +1,4 @@
-"""PURE: a discriminator with PU risk against generators that invent users and items.
+"""PURE: a discriminator with PU risk against generators of fake users and items.
 
 Zhou, Xu, Wu, Taghavi Nasrabadi, Korpeoglu, Achan, He (2021), GAN-based Recommendation with Positive-Unlabeled
 Sampling.
@@ -6,7 +6,7 @@ Sampling.
     min_G max_D  sum_P [prior log D(u, i) - prior log(1 - D(u, i))]
                + sum_U log(1 - D(u, i)) + log(1 - D(u, G_i(z))) + log(1 - D(G_u(z), i))      Eq. (final objective)
 
-A run is a PU-GMF run (pre-training, in the paper's words) whose last part includes the generators.
+The first `pretrain_epochs` are those of PU-GMF, the paper's pre-training; the generators join for the rest.
 An epoch costs what PU-GMF's costs, plus k d^2 per fake.
 
 By default a person is described twice: by an embedding of their own, as in the paper, and by what they touched,
@@ -39,6 +39,7 @@ from purerec.models.contract.search_space import Choices, Floats, SearchSpace
 from purerec.models.families.game import DiscriminatorGame
 from purerec.models.families.history import HistoryConfig, WithHistory
 from purerec.models.pugmf import PUGMF, PUGMFConfig
+from purerec.paper.printed import printed_settings
 from purerec.storage import Layout, Part
 from purerec.training.history import Measures
 from purerec.training.run import Run
@@ -55,7 +56,7 @@ class PUREConfig(HistoryConfig, PUGMFConfig):
     pretrain_epochs: int = Field(default=22, ge=0, le=100_000)
     """Epochs without generators before the game, out of `epochs`."""
     generators: Literal["item", "user", "both"] = "user"
-    """Which side is invented."""
+    """Which side the fakes are of."""
     fake_weight: float = Field(default=0.001, ge=0, le=10)
     """Weight of the fakes relative to the sampled unlabeled pairs. The paper: 1."""
     fake_ratio: float = Field(default=0.05, gt=0, le=1)
@@ -70,9 +71,10 @@ class PUREConfig(HistoryConfig, PUGMFConfig):
     hidden: int = Field(default=32, ge=1, le=4096)
     """Hidden units of a generator."""
     noise: float = Field(default=0.1, ge=0, le=100)
-    """Standard deviation of the generators' Gaussian input (delta). The paper: 0.01."""
+    """Standard deviation of the generators' Gaussian input: delta, written N(0, delta I) in the paper, where it is
+    0.01."""
     conditional: bool = True
-    """Whether the item generator sees the user it invents an item for, and vice versa."""
+    """Whether the item generator sees the user that its fake item is for, and vice versa."""
     output: Literal["relu", "linear"] = "linear"
     """Last activation of the generators. The paper: relu."""
     constraint: Literal["none", "norm", "recolour"] = "norm"
@@ -93,24 +95,10 @@ class PUREConfig(HistoryConfig, PUGMFConfig):
     default_shared: ClassVar[float] = 128.0
 
 
-_PAPER: dict[str, dict[str, Any]] = {
-    "ml-100k": {
-        "dim": 5,
-        "batch_size": 128,
-        "learning_rate": 1e-3,
-        "prior": 1e-4,
-        "noise": 0.01,
-        "rounds": 100,
-    },
-    "ml-1m": {"dim": 8, "batch_size": 128, "learning_rate": 1e-3, "prior": 1e-5, "noise": 0.01, "rounds": 100},
-    "yelp": {"dim": 16, "batch_size": 512, "learning_rate": 1e-3, "prior": 1e-6, "noise": 0.01, "rounds": 200},
-}
-
-
 class PURE(WithHistory, PUGMF):
     """Embeddings trained with positive-unlabeled risk and generated fakes, and weights between a person's items.
 
-    The default is better than the paper's form, which is `PURE.paper(...)`: see docs/paper.md.
+    The defaults are more accurate than the paper's form, which is `PURE.paper(...)`: see docs/paper.md.
     """
 
     name: ClassVar[str] = "pure"
@@ -124,10 +112,11 @@ class PURE(WithHistory, PUGMF):
         Algorithm 1 with n_u from the bound, unconditional two-layer ReLU generators on both sides, fakes as heavy
         as sampled pairs, local epochs 1 and 10, Adam at a constant rate, pre-training of the same length.
         """
-        if data not in _PAPER:
-            raise ConfigError(f"the paper has settings for {', '.join(_PAPER)}, not for {data!r}")
-        printed = dict(_PAPER[data])
-        rounds = printed.pop("rounds")
+        tables = printed_settings()
+        if data not in tables:
+            raise ConfigError(f"the paper has settings for {', '.join(tables)}, not for {data!r}")
+        printed = dict(tables[data])
+        rounds = printed.pop("epochs")
         form: dict[str, Any] = {
             "epochs": 2 * rounds,
             "pretrain_epochs": rounds,
@@ -189,7 +178,7 @@ class PURE(WithHistory, PUGMF):
         return self.config.pretrain_epochs
 
     def _chooses_width(self) -> bool:
-        """Not with relu fakes, which cannot be rotated with the embeddings."""
+        """Not with relu outputs: narrowing rotates the embeddings, and relu fakes cannot be rotated with them."""
         return super()._chooses_width() and self.config.output == "linear"
 
     def _pretrain_epochs(self, game: DiscriminatorGame) -> int:

@@ -1,4 +1,7 @@
-"""Eq. (generator) in plain numpy: what a fitted generator makes of noise. The engines have trainable versions."""
+"""Eq. (generator) in plain numpy: what a fitted generator makes of noise.
+
+The engines have trainable versions, and draw the noise, Eq. (noise_input).
+"""
 
 from __future__ import annotations
 

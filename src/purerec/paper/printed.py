@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, and those that others have published, from files in `experiments`."""
+"""What the paper prints (Tables 2 to 5 and its settings) and others have published: paper.toml and published.toml."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ def paper() -> dict[str, Any]:
     return _numbers("paper.toml")
 
 
+def printed_settings() -> dict[str, dict[str, Any]]:
+    """The table 'Reproducible parameter setting', by data set."""
+    found: dict[str, dict[str, Any]] = paper()["parameters"]
+    return found
+
+
 @cache
 def published(data: str) -> dict[str, dict[str, float]]:
     """What others have published for the usual split of a data set: metrics by model."""
@@ -22,11 +28,11 @@ def published(data: str) -> dict[str, dict[str, float]]:
 
 
 def _numbers(name: str) -> dict[str, Any]:
-    with (folder() / name).open("rb") as file:
+    with (experiments_folder() / name).open("rb") as file:
         return tomllib.load(file)
 
 
-def folder() -> Path:
+def experiments_folder() -> Path:
     """Where the experiments' TOML files are: inside an installed package, or in the source tree."""
     packaged = Path(__file__).parents[1] / "_experiments"
     return packaged if packaged.is_dir() else Path(__file__).parents[3] / "experiments"

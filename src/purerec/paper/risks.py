@@ -7,8 +7,8 @@ D = sigmoid(phi), so the logistic loss needs no logarithm of a rounded probabili
     L(D, 1) - L(D, 0)      = -phi             which makes the positive part of the PU risk linear
 
 All logits are one-dimensional, float32 or float64. Sums run in float64. Risks are means and are minimised;
-V(D)_1 and V(D)_2 are sums and are maximised, as in the paper. The engines have their own compiled or autograd
-form of the same formulas: this file is what they are tested against.
+V(D)_1 and V(D)_2 are sums and are maximised, as in the paper. The engines take their weights from `LogisticRisk` and
+`SoftmaxRisk`, and have a compiled or autograd form of each formula, which is tested against the one here.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@
     RANKED       at random by rank r among the scores, in proportion to exp(-(r + 1) / (k rho)): LambdaFM
     VIOLATING    candidates one by one, until one scores above the positive minus a margin: WARP, LambdaFM
 
-Candidates come from `draws`, uniform or by weight. A rule takes scores as input, so they may come from any model.
-All rules but FIRST score up to k candidates per negative instead of one.
+PURE, PU-GMF and GMF apply them in `engines.pure`. Candidates come from `draws`, uniform or by weight. A rule takes
+scores as input, so they may come from any model. All rules but FIRST score up to k candidates per negative instead of
+one.
 """
 
 from __future__ import annotations

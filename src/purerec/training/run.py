@@ -16,7 +16,7 @@ Callback = Callable[[Record], None]
 
 @dataclass(frozen=True)
 class Run:
-    """Options of a fit that do not change the result, except for the two limits."""
+    """Options of a fit. None changes what an epoch does; `time_limit_s` and `stop_after` limit how many there are."""
 
     progress: bool = False
     """Show a progress bar on standard error."""
@@ -41,7 +41,7 @@ class Run:
 
 
 class Trainable(Protocol):
-    """What a model hands over to be trained."""
+    """What `training.loop` trains."""
 
     def epoch(self, number: int) -> Measures:
         """Train epoch `number` (from 0)."""

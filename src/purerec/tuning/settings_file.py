@@ -31,7 +31,7 @@ from purerec.data.splits import Split
 from purerec.data.splits import split as make_split
 from purerec.errors import ConfigError, DataError, PurerecError
 from purerec.models.registry import REGISTRY, make_model
-from purerec.paper.printed import folder
+from purerec.paper.printed import experiments_folder
 from purerec.training.checkpoints import brief
 
 _MARKER = "# Settings found by `purerec tune`"
@@ -51,7 +51,7 @@ def tuned_settings(data: str, model: str) -> dict[str, Any]:
 
 def tuned_file(data: str) -> Path:
     """The settings file of one of the paper's data sets."""
-    place = folder() / "tuned"
+    place = experiments_folder() / "tuned"
     path = place / f"{data}.toml"
     if not path.is_file():
         known = sorted(file.stem for file in place.glob("*.toml"))

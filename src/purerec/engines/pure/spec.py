@@ -157,7 +157,7 @@ class GameSettings:
 
 @dataclass(frozen=True)
 class GamePart:
-    """What an engine needs to know if its users and items are part of a larger game; see `engines.distributed`."""
+    """What an engine also needs if it trains one part of a larger game; see `engines.distributed`."""
 
     asked: I32
     """(n,) the user of each positive of these users, whichever part its item is in: unlabeled pairs are drawn for

@@ -1,4 +1,4 @@
-"""The data and the time of a fit: what it must have, and what a model records about it in its manifest."""
+"""What the data of a fit must have, and the record of a fit in a model's manifest."""
 
 from __future__ import annotations
 

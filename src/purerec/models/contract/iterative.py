@@ -74,7 +74,7 @@ class EpochModel(Recommender):
 
     @property
     def stopped_by(self) -> Csr | None:
-        """See `Trained`."""
+        """The validation positives that decided how long the fit took, if any."""
         return self.learned.stopped_by if self.is_fitted else None
 
     @property
@@ -88,7 +88,7 @@ class EpochModel(Recommender):
 
     @abstractmethod
     def _fitting(self, train: Interactions, seed: int) -> Fitting:
-        """A fresh start."""
+        """A fit of `train` that is about to begin, with its initial parameters."""
 
     def _remedy(self) -> str:
         """What to do if training diverges."""
@@ -137,7 +137,7 @@ class EpochModel(Recommender):
         return learned
 
     def _extract(self, fitting: Fitting, positives: Csr) -> Trained:
-        """What the model would score with after the epochs so far."""
+        """The current parameters, in the form that the model scores with."""
         return Trained(fitting.parameters())
 
     def _validator(self, fitting: Fitting, log: Interactions, valid: Interactions) -> Callable[[], float]:
@@ -168,7 +168,7 @@ class EpochModel(Recommender):
         return brief._train(fitting, train, None, seed, run, self.learned), brief.config.epochs
 
     def _with_settings(self, settings: Mapping[str, Any]) -> Self:
-        """The same model with other settings, so that these need not be changed and restored."""
+        """A copy of the model with some settings replaced."""
         other = copy(self)
         other.config = self.config.model_copy(update=dict(settings))
         return other

@@ -85,7 +85,7 @@ class Recommender(ABC):
     # ------------------------------------------------------------------ every model implements
     @abstractmethod
     def _fit(self, train: Interactions, valid: Interactions | None, seed: int, run: Run) -> Any:
-        """What is to be learned from `train.positives` (or its ratings); the model itself stays as it is."""
+        """Learn from `train` and return the result, without changing the model."""
 
     @abstractmethod
     def _state(self) -> State:
@@ -133,7 +133,7 @@ class Recommender(ABC):
         return None
 
     def _continue(self, train: Interactions, epochs: int | None, seed: int, run: Run) -> tuple[Any, int]:
-        """What more epochs on a log that has grown make of `learned`, and their number. Needed if `continues`."""
+        """Continue training on a log that has grown; return the new `learned` and the number of epochs."""
         raise NotImplementedError(f"{self.name} sets `continues` but does not implement `_continue`")
 
     def resolved(self, positives: Csr) -> dict[str, int | float]:
@@ -143,7 +143,7 @@ class Recommender(ABC):
         return {name: start(positives) for name, start in starts.items() if callable(start)}
 
     def _resolved_by(self, learned: Any, positives: Csr) -> dict[str, int | float]:
-        """The same after a fit, which may have chosen some of them."""
+        """Like `resolved`, with the values that the fit has chosen."""
         return self.resolved(positives)
 
     def _check_update(self) -> None:  # noqa: B027  # most models can

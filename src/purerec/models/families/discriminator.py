@@ -83,7 +83,7 @@ class DiscriminatorConfig(EpochConfig):
     twenty-fifth after eight ninths."""
     regularization: Annotated[float, Field(ge=0, le=1e6)] | None = None
     """L2 on the embeddings of sampled pairs, relative to the weight of a positive. None: a little below the
-    level of structure in a random log this sparse."""
+    level at which a random log as sparse as this one shows structure."""
     init_std: float = Field(default=0.1, gt=0, le=10)
     """Standard deviation of the initial embeddings."""
     epsilon: float = Field(default=1e-8, gt=0, le=1)
@@ -211,7 +211,7 @@ class DiscriminatorModel(EpochModel):
     # ------------------------------------------------------------------ choices on held-out pairs
 
     def choosing_epoch(self) -> int:
-        """The first epoch with all pairs; before it, the form is chosen."""
+        """The epoch before which the form is chosen, and from which on all pairs are used."""
         return round(_BEFORE_CHOICE * self.config.epochs)
 
     def _chooses(self) -> bool:

@@ -30,8 +30,8 @@ class DiscriminatorGame:
 
     chosen: Form | None = None
     """The form of the score, once it is chosen"""
-    history: tuple[float, ItemWeights] | None = None
-    """The L2 and the item weights of PURE's history, once they are needed; not yet scaled"""
+    item_weights: tuple[float, ItemWeights] | None = None
+    """Of PURE: the L2 and the weights between items, once they are needed; not yet scaled"""
 
     def __init__(
         self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, start: Params | None

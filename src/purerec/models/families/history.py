@@ -1,4 +1,4 @@
-"""The history's part of a score: what a person touched, through item-to-item weights in closed form.
+"""The history's part of a score: a person's own items, through item-to-item weights in closed form.
 
     score(u, i) = phi(u, i) + sum of S[j, i] over the items j of u
 
@@ -69,7 +69,7 @@ class HistoryConfig(DiscriminatorConfig):
     """Settings of the history's part."""
 
     users: Literal["free", "both"] = "both"
-    """What describes a person. free: an embedding of their own, as in the paper; both: also their items."""
+    """What represents a person. free: an embedding of their own, as in the paper; both: also their items."""
     history_weight: Annotated[float, Field(ge=0, le=_LARGEST_WEIGHT)] | None = None
     """Spread of the history's part of the scores over the items, relative to the embeddings' part. None: chosen on
     pairs held out of the pre-training epochs, or 0.8 with fewer than about 500 people or 2,000 positives."""
@@ -96,7 +96,7 @@ class TrainedWithHistory(Trained):
 
 
 class WithHistory(DiscriminatorModel):
-    """A discriminator with a history's part: a mixin that precedes the class with the risk."""
+    """A discriminator whose score has a history's part. A mixin, listed before the class with the risk."""
 
     config: HistoryConfig
     learned: TrainedWithHistory
@@ -171,13 +171,13 @@ class WithHistory(DiscriminatorModel):
         assert isinstance(fitting, DiscriminatorGame)
         weight, regularization = self._history_form(fitting.chosen, positives)
         neighbors = self._neighbors(positives.shape[1])
-        if fitting.history is None or fitting.history[0] != regularization:  # the choice changes it
-            fitting.history = None  # before its successor takes as much memory
+        if fitting.item_weights is None or fitting.item_weights[0] != regularization:  # the choice changes it
+            fitting.item_weights = None  # before its successor takes as much memory
             (fitted,) = self._fit_history(positives, [regularization], neighbors)
-            fitting.history = regularization, fitted
+            fitting.item_weights = regularization, fitted
         embeddings = dot_product(self.config.scorer, params)
         assert embeddings is not None, "only dot products have a history"
-        item_weights = scaled(fitting.history[1], embeddings, positives, weight)
+        item_weights = scaled(fitting.item_weights[1], embeddings, positives, weight)
         chosen = {"history_weight": weight, "history_regularization": regularization, "neighbors": neighbors}
         return TrainedWithHistory(params, chosen, item_weights=item_weights, weight=weight)
 

@@ -1,7 +1,7 @@
 """Shared by IRGAN and GraphGAN: a generator pre-trained as BPR, then trained alternately with a discriminator.
 
 Both players are factors with an item bias. The generator draws items, which cannot be differentiated through, so it
-follows a policy gradient; the two differ in how it draws.
+follows a policy gradient (`engines.irgan`, `engines.graphgan`); the two differ in how it draws.
 """
 
 from __future__ import annotations

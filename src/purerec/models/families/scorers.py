@@ -1,4 +1,7 @@
-"""phi(u, i) from the parameters: by a dot product, the network of the mlp scorer, or a custom module."""
+"""phi(u, i) from the parameters: as a dot product, by the network of the mlp scorer, or by a custom module.
+
+`gmf` is Eq. (GMF), `bilinear` Eq. (generalized_D). The trainable forms are in the engines.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from purerec.errors import ConfigError, first_problem
 from purerec.output.study.results import StudyResults, panels
 from purerec.output.study.tables import TextTable, p_value
 from purerec.output.study.tests import ClaimSpec, ClaimVerdict, Compared, Finding, compared, judged
-from purerec.paper.printed import folder
+from purerec.paper.printed import experiments_folder
 
 VERDICTS: tuple[ClaimVerdict, ...] = ("holds", "holds in part", "does not hold", "no results yet")
 
@@ -28,7 +28,7 @@ class Judged:
 
 def claim_specs(path: Path | None = None) -> list[ClaimSpec]:
     """All claims, in the order of the file."""
-    path = path or folder() / "claims.toml"
+    path = path or experiments_folder() / "claims.toml"
     try:
         return [ClaimSpec.model_validate(each) for each in tomllib.loads(path.read_text(encoding="utf-8"))["claims"]]
     except ValidationError as error:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from purerec.errors import ConfigError, first_problem
 from purerec.output.charts import Axis, Chart, Point, Series, Spot, bubbles, lines, scatter
 from purerec.output.study.results import PanelResults, StudyResults, panels
-from purerec.paper.printed import folder
+from purerec.paper.printed import experiments_folder
 
 _LEAST_SECONDS = 0.001
 """Shortest time shown: a logarithmic axis has no zero."""
@@ -28,7 +28,8 @@ class FigureSpec(BaseModel):
     title: str
     caption: str = ""
     chart: Literal["time", "bubbles", "sweep", "regret", "recorded"]
-    """time: accuracy against the time of a fit; bubbles: time, and accuracy as the size of circles; sweep: metrics
+    """time: accuracy against the time of a fit; bubbles: the same with accuracy as the size of
+    circles, the paper's figure 'Running time'; sweep: metrics
     against a setting that lines vary; regret: how far defaults fall behind the best settings, cumulated over logs;
     recorded: charts as written by the experiment."""
     results: list[str] = Field(min_length=1)
@@ -46,7 +47,7 @@ class FigureSpec(BaseModel):
 
 def figure_specs(path: Path | None = None) -> list[FigureSpec]:
     """All figures, in their order."""
-    path = path or folder() / "figures.toml"
+    path = path or experiments_folder() / "figures.toml"
     try:
         return [
             FigureSpec.model_validate(each) for each in tomllib.loads(path.read_text(encoding="utf-8"))["figures"]

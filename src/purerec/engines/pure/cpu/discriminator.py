@@ -60,6 +60,7 @@ from purerec.engines.pure.cpu.pairs import (
 from purerec.engines.pure.cpu.rows import assign_slots, turn_gradients, update_biases, update_rows
 from purerec.engines.pure.cpu.softmax import share_out
 from purerec.engines.pure.cpu.team import N_ITEMS, N_USERS, TeamMember, wait_for_other
+from purerec.engines.pure.spec import D_FAKE, D_POSITIVE, D_UNLABELED, FAKE_NORM, N_UNLABELED, PENALTY
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES
 from purerec.sampling.draws import Tables
@@ -165,12 +166,12 @@ def discriminator_step(
         score_rows(t, m, w, c, grid, unl, unl_start, unl_end, n_columns)
     else:
         score_pairs(m, w, c, unl + unl_start, unl_end - unl_start)
-    w.report[3] = 0.0
+    w.report[FAKE_NORM] = 0.0
     if item_side is not None and sees_users:
-        w.report[3] += make_fakes(item_side, m, w.users, unl, n_fake_items)
+        w.report[FAKE_NORM] += make_fakes(item_side, m, w.users, unl, n_fake_items)
         score_fake_items(m, w, c, item_side.fakes, fake_item, unl, n_fake_items)
     if user_side is not None and sees_items:
-        w.report[3] += make_fakes(user_side, m, w.items, unl, n_fake_users)
+        w.report[FAKE_NORM] += make_fakes(user_side, m, w.items, unl, n_fake_users)
         score_fake_users(m, w, c, user_side.fakes, fake_user, unl, n_fake_users)
     if team is not None:
         wait_for_other(team.board)  # the other's scores
@@ -209,7 +210,8 @@ def discriminator_step(
         _, fi_sigma, fi_plus = activate(w.phi, w.sigma, fake_item, n_fake_items)
     if user_side is not None:
         _, fu_sigma, fu_plus = activate(w.phi, w.sigma, fake_user, n_fake_users)
-    w.report[0], w.report[1], w.report[2], w.report[5] = pos_sigma, unl_sigma, fi_sigma + fu_sigma, n_free
+    w.report[D_POSITIVE], w.report[D_UNLABELED], w.report[D_FAKE] = pos_sigma, unl_sigma, fi_sigma + fu_sigma
+    w.report[N_UNLABELED] = n_free
 
     fi_slope = c.fake / max(n_fake_items, 1)
     fu_slope = c.fake / max(n_fake_users, 1)
@@ -262,7 +264,7 @@ def discriminator_step(
         m.item, w.item_grads, w.slot_items, w.slot_of_item, w.item_counts, first_item, end_item, stride, relation,
         w.relation_grad, False, c.i_dim, c, step_size,
     )  # fmt: skip
-    w.report[4] = 0.5 * c.regularization * squares
+    w.report[PENALTY] = 0.5 * c.regularization * squares
     if sees_users:
         if c.scorer == FM and c.temperature == 0.0:
             update_biases(m.user_bias, w.user_bias_grads, w.slot_users, n_users, c, step_size)

@@ -9,9 +9,9 @@ import numpy as np
 
 from purerec.engines.pure import spec
 from purerec.engines.pure.cpu import epochs
-from purerec.engines.pure.cpu.choice import Choice
 from purerec.engines.pure.cpu.constraints import RECOLOUR
 from purerec.engines.pure.cpu.discriminator import discriminator_step
+from purerec.engines.pure.cpu.dynamic_negatives import Choice
 from purerec.engines.pure.cpu.epochs import discriminator_epoch, generators_epoch
 from purerec.engines.pure.cpu.generators import step_both
 from purerec.engines.pure.cpu.grid import Grid, new_grid
@@ -28,6 +28,7 @@ from purerec.engines.pure.cpu.memory import (
 )
 from purerec.engines.pure.cpu.team import Pace, TeamMember, cores, run_both, two_members
 from purerec.engines.pure.spec import (
+    PENALTY,
     Batch,
     EpochStats,
     GamePart,
@@ -256,7 +257,7 @@ class CpuEngine:
             float(learning_rate),
             self._counters["steps"],
         )
-        return loss + float(w.report[4])
+        return loss + float(w.report[PENALTY])
 
     def step_generators(self, batch: Batch, *, learning_rate: float) -> float:
         """Take one generator step on a given batch; return its loss before the update."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from purerec.engines.pure.cpu.choice import Choice, choose_unlabeled
 from purerec.engines.pure.cpu.discriminator import discriminator_step
+from purerec.engines.pure.cpu.dynamic_negatives import Choice, choose_unlabeled
 from purerec.engines.pure.cpu.generators import fill_noise, step_both
 from purerec.engines.pure.cpu.grid import Grid, draw_columns, shuffle_items
 from purerec.engines.pure.cpu.kernels import GeneratorMemory, KernelSettings, Model, Work, aligned
@@ -45,7 +45,8 @@ SHUFFLE, DRAW, ITEM_NOISE, USER_NOISE, CANDIDATES, CHOICE, ASKED = range(7)
 def _draw_unlabeled(
     t: Tables, how: Scalar, users: I32, items: I32, n: Scalar, key: Scalar, counter: Scalar
 ) -> Scalar:
-    """Draw n unlabeled pairs, for given users unless `how` is GLOBAL; return the number left without full users."""
+    """Draw n unlabeled pairs, for given users unless `how` is GLOBAL; return how many are left without those users
+    who have no unobserved item."""
     if how == GLOBAL:
         draw_pairs(t, n, key, counter, users, items)
         return n
@@ -83,9 +84,11 @@ def discriminator_epoch(
     keys: U64,
     sums: F64,
 ) -> None:
-    """Run one epoch over all positives and add to `sums`. A fake ratio of 0 leaves the generators out.
+    """Run one epoch over all positives (Algorithm 1, lines 5 to 9) and add to `sums`. A fake ratio of 0 leaves the
+    generators out.
 
-    With a team, two threads make this call, each with its own `sums`, and no user may have touched every item.
+    With a team, two threads call this at the same time, each with its own `sums`; every user must have an unobserved
+    item.
     Unlabeled pairs are drawn for random users among `asked`; None: for those of the batch's positives in turn.
     With a grid, a batch has as many users as positives, once each, and `n_columns` items for all of them.
     """
@@ -155,14 +158,14 @@ def discriminator_epoch(
             m, w, c, item_side, user_side, team, grid, t, n_pos, n_unl, n_columns, n_fake_items, n_fake_users,
             learning_rate, n_steps_before + b + 1,
         )  # fmt: skip
-        sums[PENALTY] += w.report[4]
-        sums[D_POSITIVE] += w.report[0]
-        sums[D_UNLABELED] += w.report[1]
-        sums[D_FAKE] += w.report[2]
-        sums[FAKE_NORM] += w.report[3]
+        sums[PENALTY] += w.report[PENALTY]
+        sums[D_POSITIVE] += w.report[D_POSITIVE]
+        sums[D_UNLABELED] += w.report[D_UNLABELED]
+        sums[D_FAKE] += w.report[D_FAKE]
+        sums[FAKE_NORM] += w.report[FAKE_NORM]
         sums[N_STEPS] += 1
         sums[N_POSITIVE] += n_pos
-        sums[N_UNLABELED] += np.int64(w.report[5])
+        sums[N_UNLABELED] += np.int64(w.report[N_UNLABELED])
         sums[N_FAKES] += n_fake_items + n_fake_users
 
 
@@ -182,7 +185,8 @@ def generators_epoch(
     keys: U64,
     sums: F64,
 ) -> None:
-    """Run `steps` generator steps, each on a batch of unlabeled pairs for the users of random positives."""
+    """Run `steps` generator steps (Algorithm 1, lines 12 to 15), each on a batch of unlabeled pairs for the users of
+    random positives."""
     item_counter = user_counter = np.uint64(0)
     for step in range(steps):
         counter = np.uint64(step) * np.uint64(batch_size)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from purerec.engines.pure.cpu.choice import BLOCK, Choice
 from purerec.engines.pure.cpu.constraints import NO_CONSTRAINT, NORM, RECOLOUR
+from purerec.engines.pure.cpu.dynamic_negatives import BLOCK, Choice
 from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, MF, GeneratorMemory, KernelSettings, Model, Work
-from purerec.engines.pure.spec import GameSettings, Params
+from purerec.engines.pure.spec import N_SUMS, GameSettings, Params
 from purerec.errors import ConfigError, StoreError
 from purerec.jit.simd import LANES
 from purerec.sampling.dynamic import RULES
@@ -265,7 +265,7 @@ class Memory:
             relation_grad=zeros(u * i if is_bilinear else u),
             ones=np.ones(widest, np.float32),
             row=zeros(widest),
-            report=np.zeros(6),
+            report=np.zeros(N_SUMS),
         )
 
     def _new_choice(self) -> Choice | None:

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from conftest import need
 from engines.pure.sources import source_of
-from purerec.engines.pure.cpu.choice import choose_unlabeled
+from purerec.engines.pure.cpu.dynamic_negatives import choose_unlabeled
 from purerec.engines.pure.cpu.engine import CpuEngine
 from purerec.engines.pure.spec import GameSettings
 from purerec.errors import ConfigError
