@@ -95,6 +95,32 @@ class PUREConfig(HistoryConfig, PUGMFConfig):
     default_shared: ClassVar[float] = 128.0
 
 
+class PUREGame(DiscriminatorGame):
+    """A fit of PURE."""
+
+    model: PURE
+
+    def play(self, number: int, rate: float) -> Measures:
+        """One round of Algorithm 1; before that, pre-training epochs without generators."""
+        config = self.model.config
+        if not self.is_pretrained and number < config.pretrain_epochs:
+            return super().play(number, rate) | {"phase": "pre-training"}
+        stats = self.engine.train_discriminator(learning_rate=rate, use_fakes=True)
+        record: Measures = {
+            "phase": "the game",
+            "loss": stats.loss,
+            "D(positive)": stats.d_positive,
+            "D(unlabeled)": stats.d_unlabeled,
+            "D(fake)": stats.d_fake,
+            "fake_norm": stats.fake_norm,
+        }
+        if config.generator_epochs > 0:
+            steps = max(1, round(config.generator_epochs * len(self.positives) / self.settings.batch_size))
+            made = self.engine.train_generators(learning_rate=config.generator_learning_rate, steps=steps)
+            record["generator_loss"] = made.loss
+        return record
+
+
 class PURE(WithHistory, PUGMF):
     """Embeddings trained with positive-unlabeled risk and generated fakes, and weights between a person's items.
 
@@ -102,6 +128,7 @@ class PURE(WithHistory, PUGMF):
     """
 
     name: ClassVar[str] = "pure"
+    game_class = PUREGame
     config_class = PUREConfig
     config: PUREConfig
 
@@ -181,9 +208,6 @@ class PURE(WithHistory, PUGMF):
         """Not with relu outputs: narrowing rotates the embeddings, and relu fakes cannot be rotated with them."""
         return super()._chooses_width() and self.config.output == "linear"
 
-    def _pretrain_epochs(self, game: DiscriminatorGame) -> int:
-        return 0 if game.is_pretrained else min(self.config.pretrain_epochs, self.config.epochs)
-
     def _settings_to_continue(self, epochs: int | None) -> dict[str, Any]:
         """The generators are already trained, and the weight of the history is kept."""
         kept: dict[str, Any] = {"history_weight": self.learned.weight, "pretrain_epochs": 0}
@@ -219,23 +243,3 @@ class PURE(WithHistory, PUGMF):
                 f"{side}_gen.b2": Part(("dim",)),
             }
         return found
-
-    def train_epoch(self, game: DiscriminatorGame, number: int) -> Measures:
-        """One round of Algorithm 1; before that, pre-training epochs without generators."""
-        if number < self._pretrain_epochs(game):
-            return super().train_epoch(game, number) | {"phase": "pre-training"}
-        config = self.config
-        stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=True)
-        record: Measures = {
-            "phase": "the game",
-            "loss": stats.loss,
-            "D(positive)": stats.d_positive,
-            "D(unlabeled)": stats.d_unlabeled,
-            "D(fake)": stats.d_fake,
-            "fake_norm": stats.fake_norm,
-        }
-        steps = round(config.generator_epochs * len(game.positives) / game.settings.batch_size)
-        if config.generator_epochs > 0:
-            made = game.engine.train_generators(learning_rate=config.generator_learning_rate, steps=max(1, steps))
-            record["generator_loss"] = made.loss
-        return record

@@ -100,18 +100,18 @@ def test_it_learns_what_one_engine_learns(source, unlabeled):
 
 
 def test_the_parts_of_the_risk_add_up_to_the_whole(source):
-    """Over all strata, the weights of positives and of unlabeled pairs are those of one engine."""
+    """Over all parts, the weights of positives and of unlabeled pairs are those of one engine."""
     crew = lead(Group(), source.positives(), "cpu", PLAIN, 0, 4)
-    strata = [(shard, engine) for shard in crew.shards.values() for engine in shard._strata]
+    parts = [(shard, engine) for shard in crew.shards.values() for engine in shard._part_engines]
     n = len(source.positives())
-    assert sum(engine._pairs.size for _, engine in strata) == n
-    drawn = sum(engine.settings.unlabeled_per_epoch for _, engine in strata)
-    assert drawn == pytest.approx(PLAIN.unlabeled_per_epoch, abs=len(strata))
+    assert sum(engine._pairs.size for _, engine in parts) == n
+    drawn = sum(engine.settings.unlabeled_per_epoch for _, engine in parts)
+    assert drawn == pytest.approx(PLAIN.unlabeled_per_epoch, abs=len(parts))
     # An epoch has a step for every batch of positives, and each step has the full weight of the unlabeled part.
-    weights = [engine._kernel_settings.unlabeled * engine._pairs.size / n for _, engine in strata]
+    weights = [engine._kernel_settings.unlabeled * engine._pairs.size / n for _, engine in parts]
     assert sum(weights) == pytest.approx(PLAIN.logistic.unlabeled, rel=0.01)
     # Unlabeled pairs are drawn equally for every positive of a user, in all blocks.
-    for shard, engine in strata:
+    for shard, engine in parts:
         counts = source.positives().counts[shard.users]
         assert np.array_equal(np.bincount(engine._asked, minlength=len(shard.users)), counts)
 

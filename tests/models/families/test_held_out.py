@@ -9,7 +9,7 @@ import purerec as pr
 from purerec.data.pairs import Csr
 from purerec.engines.closed_form import fit_item_weights
 from purerec.models.families import held_out
-from purerec.models.families.game import HeldOutGame
+from purerec.models.families.game import DiscriminatorGame
 from purerec.models.families.held_out import DEFAULT_WEIGHT, WEIGHTS, WIDTHS, HeldOutPairs, hold_out
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
@@ -175,14 +175,14 @@ def test_a_fit_goes_on_to_the_same_bits_before_and_after_the_width_is_chosen(sto
 
 def test_the_held_out_pairs_come_back_for_the_game(world, monkeypatch):
     seen = []
-    real = HeldOutGame.train_on_all
+    real = DiscriminatorGame.train_on_all
 
     def watched(self, form):
         before = len(self.positives)
         real(self, form)
         seen.append((before, len(self.positives)))
 
-    monkeypatch.setattr(HeldOutGame, "train_on_all", watched)
+    monkeypatch.setattr(DiscriminatorGame, "train_on_all", watched)
     pr.PURE(**QUICK, dim=4).fit(world, seed=0)
     kept, _ = hold_out(world.positives, named_rng(0, "held out"))
     assert seen == [(len(kept), len(world.positives))]

@@ -12,6 +12,7 @@ from purerec.data import memory
 from purerec.data.pairs import Csr
 from purerec.engines.closed_form import fit_item_weights, mean_diagonal
 from purerec.errors import DataError
+from purerec.models.families.game import DiscriminatorGame
 from purerec.models.families.held_out import DEFAULT_WEIGHT, hold_out
 from purerec.models.families.history import default_weight, scaled
 from purerec.ranking.scorers import Factors
@@ -218,6 +219,6 @@ def test_the_scale_does_not_depend_on_how_often_it_was_looked_at(world):
 
 def test_too_little_memory_is_found_out_before_the_epochs(world, monkeypatch):
     monkeypatch.setattr(memory, "available_mb", lambda: 0.1)
-    monkeypatch.setattr(pr.PURE, "train_epoch", None)
+    monkeypatch.setattr(DiscriminatorGame, "epoch", None)
     with pytest.raises(DataError, match=r"pure needs 1 MB for 80 items, and 0 MB of memory are free here: make room"):
         pr.PURE(**QUICK).fit(world)

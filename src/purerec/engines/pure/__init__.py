@@ -5,6 +5,6 @@
     cpu/        compiled kernels, for scorers of the dot-product family
     torch/      autograd, any scorer, GPU
 
-An engine trains one epoch of D or of the generators. Algorithm 1 alternates the two: `models.pure.PURE.train_epoch`,
+An engine trains one epoch of D or of the generators. Algorithm 1 alternates the two: `models.pure.PUREGame.play`,
 repeated by `training.loop.run_epochs`.
 """

@@ -25,8 +25,7 @@ from purerec.engines.pure.torch.engine import TorchEngine
 from purerec.engines.pure.torch.modules import Pairs, RealSide
 from purerec.engines.pure.torch.stats import Step
 from purerec.engines.source import MemorySource
-from purerec.models.families.game import DiscriminatorGame
-from purerec.models.pure import PURE
+from purerec.models.pure import PURE, PUREGame
 from purerec.types import F32
 
 _MIXTURES = 4
@@ -81,7 +80,7 @@ def _drop(scorer: nn.Module, parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(functional.dropout(part, _DROPPED, scorer.training) for part in parts)
 
 
-class _Game(DiscriminatorGame):
+class _Game(PUREGame):
     def new_engine(self, params: Params | None, seed: int) -> Engine:
         assert isinstance(self.model, _OtherFakes)
         return self.model.engine_class(MemorySource(self.positives), self.settings, seed=seed, params=params)
@@ -90,7 +89,7 @@ class _Game(DiscriminatorGame):
 class _OtherFakes(PURE):
     engine_class: ClassVar[type[TorchEngine]]
 
-    def _fitting(self, train: Interactions, seed: int, start: Params | None = None) -> DiscriminatorGame:
+    def _fitting(self, train: Interactions, seed: int, start: Params | None = None) -> PUREGame:
         return _Game(self, train.positives, self._settings(train.positives), seed, start)
 
 

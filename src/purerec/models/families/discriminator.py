@@ -20,19 +20,18 @@ from purerec.models.contract.config import Config
 from purerec.models.contract.data_defaults import chance_penalty, default_dim, observed_share
 from purerec.models.contract.fitted_on import need_positives
 from purerec.models.contract.foldin import Folding
-from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule, scheduled
+from purerec.models.contract.iterative import EpochConfig, EpochModel, Fitting, RateSchedule
 from purerec.models.contract.search_space import Floats, Ints, SearchSpace
 from purerec.models.contract.trained import Trained
 from purerec.models.families.foldin import folding_of
-from purerec.models.families.game import DiscriminatorGame, HeldOutGame
-from purerec.models.families.held_out import Form, hold_out
+from purerec.models.families.game import DiscriminatorGame
+from purerec.models.families.held_out import Form, HeldOutPairs, hold_out
 from purerec.models.families.scorers import SCORER_PARTS, dot_product, module_scores, narrowed, scores
 from purerec.ranking.scorers import Factors
 from purerec.rng import named_rng
 from purerec.sampling.dynamic import Negatives
 from purerec.storage import Layout, Part, check_layout
 from purerec.storage.structure import check_finite
-from purerec.training.history import Measures
 from purerec.types import F32, I32, I64, State
 
 
@@ -137,6 +136,8 @@ class DiscriminatorConfig(EpochConfig):
 class DiscriminatorModel(EpochModel):
     """Base of GMF, PUGMF and PURE."""
 
+    game_class: ClassVar[type[DiscriminatorGame]] = DiscriminatorGame
+    """How it is fitted"""
     config: DiscriminatorConfig
 
     def __init__(self, config: Config | None = None, *, scorer_module: Any = None, **settings: Any) -> None:
@@ -151,11 +152,10 @@ class DiscriminatorModel(EpochModel):
         """`start`: initial parameters in place of random ones."""
         positives = need_positives(train)
         settings = self._settings(positives)
+        parts = None
         if start is None and self._chooses() and 0 < self.choosing_epoch() < self.config.epochs:
             parts = hold_out(positives, named_rng(seed, "held out"))
-            if parts is not None:
-                return HeldOutGame(self, positives, settings, seed, *parts)
-        return DiscriminatorGame(self, positives, settings, seed, start)
+        return self.game_class(self, positives, settings, seed, start, parts)
 
     def _extract(self, fitting: Fitting, positives: Csr) -> Trained:
         """The parameters, narrowed once a width is chosen."""
@@ -194,20 +194,6 @@ class DiscriminatorModel(EpochModel):
         }
         return {name: value for name, value in found.items() if getattr(self.config, name) is None}
 
-    def train_epoch(self, game: DiscriminatorGame, number: int) -> Measures:
-        """One epoch; PURE adds its generators here."""
-        stats = game.engine.train_discriminator(learning_rate=self.learning_rate(number), use_fakes=False)
-        return {
-            "phase": "discriminator",
-            "loss": stats.loss,
-            "D(positive)": stats.d_positive,
-            "D(unlabeled)": stats.d_unlabeled,
-        }
-
-    def learning_rate(self, number: int) -> float:
-        """The rate of an epoch under the schedule."""
-        return scheduled(self.config.schedule, self.config.learning_rate, number, self.config.epochs)
-
     # ------------------------------------------------------------------ choices on held-out pairs
 
     def choosing_epoch(self) -> int:
@@ -222,11 +208,11 @@ class DiscriminatorModel(EpochModel):
         """Only for a plain product of embeddings, which can be approximated well in fewer dimensions."""
         return self.config.dim is None and self.config.scorer in ("mf", "fm") and self.scorer_module is None
 
-    def choose_form(self, game: HeldOutGame) -> Form:
+    def choose_form(self, game: DiscriminatorGame, held_out: HeldOutPairs) -> Form:
         """The form that best ranks the pairs that the parameters have not seen."""
         embeddings = dot_product(self.config.scorer, game.parameters())
         assert embeddings is not None, "only products choose"
-        return game.held_out().best(embeddings, {}, narrow=self._chooses_width())
+        return held_out.best(embeddings, {}, narrow=self._chooses_width())
 
     # ------------------------------------------------------------------ storing
 

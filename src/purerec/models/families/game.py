@@ -1,4 +1,4 @@
-"""One fit of a discriminator: its model, its engine and the pairs it is trained on."""
+"""One fit of a discriminator: its epochs, its engine and the pairs that it is trained on."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from purerec.engines.closed_form import ItemWeights
 from purerec.engines.pure.registry import new_engine
 from purerec.engines.pure.spec import Engine, GameSettings, Params, SharedEngine
 from purerec.engines.source import MemorySource
+from purerec.models.contract.iterative import scheduled
 from purerec.models.families.held_out import Form, HeldOutPairs
 from purerec.storage import Digests
 from purerec.training.history import Measures
@@ -26,7 +27,11 @@ _NOT_CHOSEN = Form(-1, -1.0, -1.0)
 
 
 class DiscriminatorGame:
-    """The discriminator (and generators) of one fit, as `training` expects them."""
+    """The discriminator (and generators) of one fit, as `training` expects them.
+
+    Pairs may be left out of the first epochs. These then decide the form of the score, and the rest of the epochs
+    are on all pairs.
+    """
 
     chosen: Form | None = None
     """The form of the score, once it is chosen"""
@@ -34,9 +39,18 @@ class DiscriminatorGame:
     """Of PURE: the L2 and the weights between items, once they are needed; not yet scaled"""
 
     def __init__(
-        self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, start: Params | None
+        self,
+        model: DiscriminatorModel,
+        positives: Csr,
+        settings: GameSettings,
+        seed: int,
+        start: Params | None = None,
+        parts: tuple[Csr, Csr] | None = None,
     ) -> None:
-        self.model, self.positives, self.settings, self.seed = model, positives, settings, seed
+        """`start`: initial parameters in place of random ones; `parts`: the positives that are kept and left out."""
+        self.model, self.settings, self.seed, self._all = model, settings, seed, positives
+        self.positives = positives if parts is None else parts[0]
+        self.held_out = None if parts is None else parts[1]
         self.is_pretrained = start is not None
         self.engine = self.new_engine(start, seed)
 
@@ -50,9 +64,28 @@ class DiscriminatorGame:
             scorer_module=self.model.scorer_module,
         )
 
+    # ------------------------------------------------------------------ epochs
+
     def epoch(self, number: int) -> Measures:
-        record = self.model.train_epoch(self, number)
-        return record | {"learning_rate": self.model.learning_rate(number), **self.engine.norms()}
+        if self.held_out is not None and self.chosen is None and number >= self.model.choosing_epoch():
+            self.train_on_all(self.model.choose_form(self, HeldOutPairs(self.positives, self.held_out)))
+        rate = self.learning_rate(number)
+        return self.play(number, rate) | {"learning_rate": rate, **self.engine.norms()}
+
+    def learning_rate(self, number: int) -> float:
+        """The rate of an epoch under the schedule."""
+        config = self.model.config
+        return scheduled(config.schedule, config.learning_rate, number, config.epochs)
+
+    def play(self, number: int, rate: float) -> Measures:
+        """One epoch of the discriminator; PURE adds its generators here."""
+        stats = self.engine.train_discriminator(learning_rate=rate, use_fakes=False)
+        return {
+            "phase": "discriminator",
+            "loss": stats.loss,
+            "D(positive)": stats.d_positive,
+            "D(unlabeled)": stats.d_unlabeled,
+        }
 
     def parameters(self) -> Params:
         """The parameters so far, including the buffers of a custom scorer (running means, say)."""
@@ -61,42 +94,7 @@ class DiscriminatorGame:
             params |= {n: a for n, a in self.engine.state().items() if n.endswith("/buffer")}  # type: ignore[misc]  # float32 all
         return params
 
-    def is_shared(self) -> bool:
-        return isinstance(self.engine, SharedEngine)
-
-    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
-        assert isinstance(self.engine, SharedEngine)
-        return self.engine.write_parts(folder, generation)
-
-    def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
-        assert isinstance(self.engine, SharedEngine)
-        self.engine.restore_parts(rest, folder, parts)
-
-    def state(self) -> State:
-        return self.engine.state()
-
-    def restore(self, state: State, number: int) -> None:
-        self.engine.restore(state)
-
-
-class HeldOutGame(DiscriminatorGame):
-    """A game whose first epochs leave some pairs out, by which the form of the score is then chosen."""
-
-    def __init__(
-        self, model: DiscriminatorModel, positives: Csr, settings: GameSettings, seed: int, kept: Csr, held_out: Csr
-    ) -> None:
-        """`kept` and `held_out` together are the positives."""
-        self._all, self._held_out = positives, held_out
-        super().__init__(model, kept, settings, seed, None)
-
-    def held_out(self) -> HeldOutPairs:
-        """The pairs that were held out of the epochs so far."""
-        return HeldOutPairs(self.positives, self._held_out)
-
-    def epoch(self, number: int) -> Measures:
-        if self.chosen is None and number >= self.model.choosing_epoch():
-            self.train_on_all(self.model.choose_form(self))
-        return super().epoch(number)
+    # ------------------------------------------------------------------ from some pairs to all
 
     def train_on_all(self, chosen: Form) -> None:
         """Train on all pairs from now on, for this form of the score."""
@@ -109,30 +107,38 @@ class HeldOutGame(DiscriminatorGame):
         self.positives, self.chosen = self._all, chosen
         self.engine = self.new_engine(None, self.seed)
 
+    # ------------------------------------------------------------------ checkpoints
+
     def state(self) -> State:
-        return super().state() | self._form()
-
-    def _form(self) -> State:
-        return {_FORM: np.array(self.chosen or _NOT_CHOSEN)}
-
-    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
-        rest, parts = super().write_parts(folder, generation)
-        return rest | self._form(), parts
-
-    def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
-        chosen = _form_in(rest)
-        if chosen is not None and self.chosen is None:
-            self._switch_engine(chosen)
-        super().restore_parts({name: array for name, array in rest.items() if name != _FORM}, folder, parts, number)
+        return self.engine.state() | self._form()
 
     def restore(self, state: State, number: int) -> None:
-        super().restore({name: array for name, array in state.items() if name != _FORM}, number)
-        chosen = _form_in(state)
+        rest, chosen = _without_form(state)
+        self.engine.restore(rest)
         if chosen is not None and self.chosen is None:
             self.train_on_all(chosen)
 
+    def is_shared(self) -> bool:
+        return isinstance(self.engine, SharedEngine)
 
-def _form_in(state: State) -> Form | None:
-    width, weight, regularization = map(float, state[_FORM])
+    def write_parts(self, folder: Path, generation: int) -> tuple[State, Digests]:
+        assert isinstance(self.engine, SharedEngine)
+        rest, parts = self.engine.write_parts(folder, generation)
+        return rest | self._form(), parts
+
+    def restore_parts(self, rest: State, folder: Path, parts: Digests, number: int) -> None:
+        rest, chosen = _without_form(rest)
+        if chosen is not None and self.chosen is None:
+            self._switch_engine(chosen)
+        assert isinstance(self.engine, SharedEngine)
+        self.engine.restore_parts(rest, folder, parts)
+
+    def _form(self) -> State:
+        return {} if self.held_out is None else {_FORM: np.array(self.chosen or _NOT_CHOSEN)}
+
+
+def _without_form(state: State) -> tuple[State, Form | None]:
+    rest = dict(state)
+    width, weight, regularization = map(float, rest.pop(_FORM, _NOT_CHOSEN))
     found = Form(int(width), weight, regularization)
-    return None if found == _NOT_CHOSEN else found
+    return rest, None if found == _NOT_CHOSEN else found

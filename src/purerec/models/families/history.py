@@ -29,13 +29,14 @@ from purerec.models.contract.iterative import Fitting
 from purerec.models.contract.search_space import Floats, SearchSpace
 from purerec.models.contract.trained import Trained
 from purerec.models.families.discriminator import DiscriminatorConfig, DiscriminatorModel
-from purerec.models.families.game import DiscriminatorGame, HeldOutGame
+from purerec.models.families.game import DiscriminatorGame
 from purerec.models.families.held_out import (
     DEFAULT_REGULARIZATION,
     DEFAULT_WEIGHT,
     REGULARIZATIONS,
     WEIGHTS,
     Form,
+    HeldOutPairs,
     balance,
     can_hold_out,
 )
@@ -142,10 +143,10 @@ class WithHistory(DiscriminatorModel):
         default = n_items if n_items <= _MOST_ITEMS else _NEIGHBORS
         return self.config.neighbors or default
 
-    def choose_form(self, game: HeldOutGame) -> Form:
+    def choose_form(self, game: DiscriminatorGame, held_out: HeldOutPairs) -> Form:
         """Choose on the pairs that neither the embeddings nor these item weights have seen."""
         if not self._has_history():
-            return super().choose_form(game)
+            return super().choose_form(game, held_out)
         embeddings = dot_product(self.config.scorer, game.parameters())
         assert embeddings is not None, "only dot products have a history"
         config = self.config
@@ -161,7 +162,7 @@ class WithHistory(DiscriminatorModel):
             neighbors = min(neighbors, _TO_CHOOSE)
         fitted = self._fit_history(game.positives, regularizations, neighbors)
         histories = dict(zip(regularizations, fitted, strict=True))
-        return game.held_out().best(embeddings, histories, weights, narrow=self._chooses_width())
+        return held_out.best(embeddings, histories, weights, narrow=self._chooses_width())
 
     def _extract(self, fitting: Fitting, positives: Csr) -> TrainedWithHistory:
         """Scales the history's part to the current spread of the embeddings' part."""
