@@ -18,9 +18,9 @@ def test_long_compiling_is_mentioned_beside_the_time_that_leaves_it_out(
 ) -> None:
     real = pr.ItemPop._fit
 
-    def compiles(self: pr.ItemPop, *args: Any) -> None:
+    def compiles(self: pr.ItemPop, *args: Any) -> Any:
         monkeypatch.setattr(COMPILING, "seconds", COMPILING.seconds + seconds)
-        real(self, *args)
+        return real(self, *args)
 
     monkeypatch.setattr(pr.ItemPop, "_fit", compiles)
     Path("more.csv").write_text("user,item\nnew,i1\n")

@@ -33,7 +33,7 @@ def test_an_experiment_with_a_failed_model_is_not_written(tmp_path, monkeypatch)
         """
     )
     make = Plan.make
-    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
+    monkeypatch.setattr(reproduce, "experiments_folder", lambda: tmp_path)
     monkeypatch.setattr(Plan, "make", lambda self: make(self) if self.name == "itempop" else Broken())
     with pytest.raises(PurerecError, match=r"one is not complete .broken: internal error.*same command continues"):
         list(reproduce.reproduce(["one"]))
@@ -86,7 +86,7 @@ def test_exposure_experiment_on_a_small_world(tmp_path, monkeypatch):
         settings = { dim = 4, epochs = 5 }
         """
     )
-    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
+    monkeypatch.setattr(reproduce, "experiments_folder", lambda: tmp_path)
     ((name, found),) = reproduce.reproduce(["small"], quick=True, tell=lambda _: None)
     assert name == "small"
     assert [row["exposure"] for row in found["rows"]] == [0.0, 1.0]
@@ -113,7 +113,7 @@ def test_priors_are_estimated_in_worlds_where_they_are_known(tmp_path, monkeypat
         interactions = 200
         """
     )
-    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
+    monkeypatch.setattr(reproduce, "experiments_folder", lambda: tmp_path)
     ((_, found),) = reproduce.reproduce(["small"], tell=lambda _: None)
     (row,) = found["rows"]
     assert row["prior"] == 0.1
@@ -162,7 +162,7 @@ quick = false
 def table(tmp_path, monkeypatch):
     (tmp_path / "table.toml").write_text(TABLE)
     (tmp_path / "again.toml").write_text(TABLE)
-    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
+    monkeypatch.setattr(reproduce, "experiments_folder", lambda: tmp_path)
 
 
 def test_a_table_of_several_panels(table, monkeypatch):
@@ -199,7 +199,7 @@ def test_data_that_cannot_be_fetched_is_left_out(tmp_path, monkeypatch):
         tries.append(name)
         raise FetchError("'yelp' could not be found or fetched")
 
-    monkeypatch.setattr(reproduce, "folder", lambda: tmp_path)
+    monkeypatch.setattr(reproduce, "experiments_folder", lambda: tmp_path)
     monkeypatch.setattr(catalog, "load", load)
     reproduce._split.cache_clear()
     found = []

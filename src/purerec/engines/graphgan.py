@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from purerec.engines.bpr import FactorTables, score_pair
-from purerec.engines.irgan import Rates, label_step, shuffle_users
-from purerec.jit.counter_rng import mulhi, splitmix64
+from purerec.engines.irgan import Rates, label_step
+from purerec.jit.counter_rng import mulhi, shuffle, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, load, sigmoid_softplus, splat, store, total
 from purerec.sampling.draws import Tables, is_observed
@@ -205,7 +205,7 @@ def discriminator_pass(
     sums: F64,
 ) -> None:
     """One pass over the positives, each paired with the end of a walk. sums: loss, steps."""
-    shuffle_users(w.order, order_key)
+    shuffle(w.order, order_key)
     for k in range(w.order.size):
         root = np.int64(w.order[k])
         for at in range(t.indptr[root], t.indptr[root + 1]):
@@ -233,7 +233,7 @@ def generator_pass(
 
     The reward is softplus(d) = -log(1 - D). sums: reward, walks, walks that ended at unobserved items.
     """
-    shuffle_users(w.order, order_key)
+    shuffle(w.order, order_key)
     n, room = w.ends.size, graph.branching + 1
     for k in range(w.order.size):
         root = np.int64(w.order[k])

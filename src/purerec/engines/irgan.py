@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from purerec.engines.bpr import FactorTables, PairwiseRules, score_pair, triple_step
-from purerec.jit.counter_rng import mulhi, splitmix64
+from purerec.jit.counter_rng import mulhi, shuffle, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.simd import LANES, exp_negative, load, sigmoid_softplus, splat, store, total
 from purerec.sampling.draws import Tables, is_observed
@@ -54,15 +54,6 @@ class Rates(NamedTuple):
     """Share of the samples in a generator step that are the user's positives."""
     learning_rate: float
     regularization: float
-
-
-@kernel(inner=True)
-def shuffle_users(order: I32, key: Scalar) -> None:
-    for k in range(order.size):
-        order[k] = np.int32(k)
-    for k in range(order.size - 1, 0, -1):
-        other = np.int64(mulhi(splitmix64(key, np.uint64(k)), np.uint64(k + 1)))
-        order[k], order[other] = order[other], order[k]
 
 
 @kernel(inner=True)
@@ -128,7 +119,7 @@ def discriminator_pass(
     sums: F64,
 ) -> None:
     """One pass over the positives, each paired with an item drawn by the generator. sums: loss, steps."""
-    shuffle_users(w.order, order_key)
+    shuffle(w.order, order_key)
     for k in range(w.order.size):
         user = np.int64(w.order[k])
         first, last = t.indptr[user], t.indptr[user + 1]
@@ -161,7 +152,7 @@ def generator_pass(
     t: Tables, g: FactorTables, d: FactorTables, w: PolicyWork, r: Rates, order_key: Scalar, key: Scalar, sums: F64
 ) -> None:
     """One policy gradient step for each user. sums: expected reward under the generator (estimated), steps."""
-    shuffle_users(w.order, order_key)
+    shuffle(w.order, order_key)
     n_samples = w.samples.size
     for k in range(w.order.size):
         user = np.int64(w.order[k])

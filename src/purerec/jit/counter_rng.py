@@ -13,6 +13,7 @@ from llvmlite import ir
 from numba import types
 
 from purerec.jit.decorator import Scalar, intrinsic, kernel
+from purerec.types import I32
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -39,3 +40,13 @@ def mulhi(typingctx: Any, a: Any, b: Any) -> Any:
         return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
 
     return types.uint64(types.uint64, types.uint64), codegen
+
+
+@kernel(inner=True)
+def shuffle(order: I32, key: Scalar) -> None:
+    """Fill `order` with 0, 1, ... in random order."""
+    for k in range(order.size):
+        order[k] = np.int32(k)
+    for k in range(order.size - 1, 0, -1):
+        other = np.int64(mulhi(splitmix64(key, np.uint64(k)), np.uint64(k + 1)))
+        order[k], order[other] = order[other], order[k]

@@ -111,30 +111,30 @@ class PUGMF(DiscriminatorModel):
 
     def _settings(self, positives: Csr) -> GameSettings:
         """With PU risk. Not stratified, the settings are the paper's, and those that are given are never adjusted."""
-        config, n, settings = self.config, len(positives), super()._settings(positives)
-        settings = replace(
-            settings,
-            risk="softmax" if config.prior == PER_USER else "nnpu" if config.non_negative else "pu",
-            prior=default_prior(positives) if config.prior is None else settings.prior,
-            temperature=config.temperature,
-        )
+        config, settings = self.config, super()._settings(positives)
+        changes: dict[str, Any] = {
+            "risk": "softmax" if config.prior == PER_USER else "nnpu" if config.non_negative else "pu",
+            "prior": default_prior(positives) if config.prior is None else settings.prior,
+            "temperature": config.temperature,
+        }
         if config.stratified:
-            settings = replace(settings, observed=observed_share(positives))
+            changes["observed"] = observed_share(positives)
         else:
             dim = min(16, settings.dim) if config.dim is None else config.dim  # more dimensions gain nothing
-            settings = replace(settings, dim=dim, batch_size=config.batch_size)
+            changes |= {"dim": dim, "batch_size": config.batch_size}
             if config.regularization is None:
                 # Nothing else limits the linear positive term; with few dimensions, the narrowness itself does.
                 share = 1 - math.exp(-max(0, dim - 5) / 16)
-                settings = replace(settings, regularization=shrinking(0.65 + 0.27 * share, positives))
-        ratio = config.draws_per_positive(positives.shape[1])
-        return replace(settings, unlabeled_per_epoch=self._unlabeled_per_epoch(n, ratio, settings))
+                changes["regularization"] = shrinking(0.65 + 0.27 * share, positives)
+        settings = replace(settings, **changes)
+        return replace(settings, unlabeled_per_epoch=self._unlabeled_per_epoch(positives, settings))
 
     def _chooses_width(self) -> bool:
         return super()._chooses_width() and self.config.stratified
 
-    def _unlabeled_per_epoch(self, n: int, ratio: float, settings: GameSettings) -> int:
-        """C per positive; without the stratum, as many as the bound of the paper requires."""
+    def _unlabeled_per_epoch(self, positives: Csr, settings: GameSettings) -> int:
+        """C per positive; if not stratified, as many as the bound of the paper requires."""
+        n, ratio = len(positives), self.config.draws_per_positive(positives.shape[1])
         if self.config.prior == PER_USER:  # the same for each batch, so that every positive of a full one has a draw
             batch_size = min(settings.batch_size, n)
             return math.ceil(ratio * batch_size) * math.ceil(n / batch_size)

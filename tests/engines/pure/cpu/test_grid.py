@@ -10,9 +10,10 @@ import pytest
 from engines.pure.cpu.reference import N_ITEMS, N_USERS, engine, positives, settings_of
 from engines.pure.sources import source_of
 from purerec.engines.pure.cpu.engine import CpuEngine
-from purerec.engines.pure.cpu.grid import Grid, draw_columns, new_grid, shuffle_items
+from purerec.engines.pure.cpu.grid import Grid, draw_columns, new_grid
 from purerec.engines.pure.spec import Batch, GameSettings
 from purerec.errors import ConfigError
+from purerec.jit.counter_rng import shuffle
 from purerec.jit.decorator import Scalar, kernel
 from purerec.types import I32
 
@@ -116,7 +117,7 @@ def test_two_threads_end_in_the_bits_of_one(n_columns: int, changes: dict[str, o
 
 @kernel()
 def draw(g: Grid, key: Scalar, n_batches: Scalar, n: Scalar, out: I32) -> None:
-    shuffle_items(g.order, key)
+    shuffle(g.order, key)
     for b in range(n_batches):
         draw_columns(g, out, b * n, b * n, n)
 

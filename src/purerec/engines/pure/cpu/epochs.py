@@ -7,7 +7,7 @@ import numpy as np
 from purerec.engines.pure.cpu.discriminator import discriminator_step
 from purerec.engines.pure.cpu.dynamic_negatives import Choice, choose_unlabeled
 from purerec.engines.pure.cpu.generators import fill_noise, step_both
-from purerec.engines.pure.cpu.grid import Grid, draw_columns, shuffle_items
+from purerec.engines.pure.cpu.grid import Grid, draw_columns
 from purerec.engines.pure.cpu.kernels import GeneratorMemory, KernelSettings, Model, Work, aligned
 from purerec.engines.pure.cpu.team import TeamMember, wait_for_other
 from purerec.engines.pure.spec import (
@@ -22,7 +22,7 @@ from purerec.engines.pure.spec import (
     N_UNLABELED,
     PENALTY,
 )
-from purerec.jit.counter_rng import mulhi, splitmix64
+from purerec.jit.counter_rng import mulhi, shuffle, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.sampling.draws import (
     ITEM_MASK,
@@ -98,7 +98,7 @@ def discriminator_epoch(
     if sees_users:
         shuffle_pairs(t, keys[SHUFFLE], pairs)
     if grid is not None and sees_items:
-        shuffle_items(grid.order, keys[DRAW])
+        shuffle(grid.order, keys[DRAW])  # an epoch cycles through it: every item is drawn equally often
     if team is not None:
         wait_for_other(team.board)
     n_batches = (pairs.size + batch_size - 1) // batch_size

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from purerec.engines.pure.cpu.kernels import BILINEAR, FM, GMF, KernelSettings, Model, Work
-from purerec.jit.counter_rng import mulhi, splitmix64
 from purerec.jit.decorator import Scalar, kernel
 from purerec.jit.matmul import WIDE, multiply, stride_of
 from purerec.jit.simd import LANES, absolute, exp_negative, load, log_positive, splat, store, total, where_positive
@@ -85,16 +84,6 @@ def new_grid(n_rows: int, n_columns: int, n_items: int, u_dim: int, i_dim: int) 
         column_sigma=np.zeros(columns, np.float32),
         column_free=np.zeros(columns, np.float32),
     )
-
-
-@kernel(inner=True)
-def shuffle_items(order: I32, key: Scalar) -> None:
-    """Draw a new order. An epoch cycles through it, so that every item is drawn equally often."""
-    for k in range(order.size):
-        order[k] = k
-    for k in range(order.size - 1, 0, -1):
-        other = np.int64(mulhi(splitmix64(key, np.uint64(k)), np.uint64(k + 1)))
-        order[k], order[other] = order[other], order[k]
 
 
 @kernel(inner=True)
