@@ -113,7 +113,7 @@ def test_scores_are_the_generators_outputs(based):
     game = CFGANGame(model, data.positives, seed=0)
     game.epoch(0)
     model.fit(data, seed=0)
-    model.learned = Trained(game.parameters())
+    model._commit(Trained(game.parameters()), model.known, model.fitted_on)
     engine = game.engine
     vectors = engine.vectors(choose_columns(engine.matrix, 100, np.random.default_rng(0)), torch.Generator())
     out = engine.generate(engine.generator.weights, vectors).numpy()

@@ -25,7 +25,7 @@ from purerec.cli.options import (
     settings_of,
     told_settings,
 )
-from purerec.cli.workers import is_worker, start_workers, was_restarted, with_rows
+from purerec.cli.workers import is_worker, rows_read, start_workers, was_restarted
 from purerec.errors import ConfigError, counted
 from purerec.output import console
 
@@ -146,7 +146,7 @@ def fit(
         except KeyboardInterrupt as stop:
             raise console.Interrupted(f"interrupted {stop}".strip()) from None
         if together is not None:
-            recommender.fitted_on = with_rows(recommender.fitted_on)
+            recommender._amend(**rows_read())
         if items is not None:
             recommender.set_items(items)
         judged = None if parts is None else evaluate(recommender, parts, metrics=metrics, seed=seed)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from purerec.cli.paths import is_named
 from purerec.data.memory import available_mb
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from purerec.engines.distributed.group import Group
     from purerec.engines.distributed.reading import ReadTogether
     from purerec.engines.distributed.roll import Roll
-    from purerec.models.contract.fitted_on import FittedOn
 
 _EXIT_CODE = "PUREREC_EXIT_CODE"
 """The file where the first worker leaves its exit code: an error in the input must not cause a restart"""
@@ -158,14 +157,14 @@ def read_together(source: str, positive_rating: float | None) -> tuple[Interacti
     return log, group.read
 
 
-def with_rows(facts: FittedOn) -> FittedOn:
-    """What a model was fitted on: the rows that all workers have read, of which the first only has the positives."""
+def rows_read() -> dict[str, Any]:
+    """For the record of a fit: the rows that all workers have read, of which the first only has the positives."""
     from purerec.engines.distributed.group import current_group
 
     group = current_group()
     assert group is not None
     assert group.read is not None
-    return facts.model_copy(update={"interactions": group.read.rows, "positive_rating": group.read.positive_rating})
+    return {"interactions": group.read.rows, "positive_rating": group.read.positive_rating}
 
 
 def start_workers(n: int) -> int:

@@ -140,9 +140,12 @@ class Interactions:
             digest.update(b"|" if array is None else np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
-    def with_known(self, **properties: Any) -> Self:
-        """This log, with cached properties that are already known and need not be computed."""
-        vars(self).update(properties)
+    def cache(
+        self, *, pairs: Csr | None = None, positives: Csr | None = None, fingerprint: str | None = None
+    ) -> Self:
+        """Store properties that are already known, so that they need not be computed; returns this log."""
+        known = {"pairs": pairs, "positives": positives, "fingerprint": fingerprint}
+        vars(self).update({name: value for name, value in known.items() if value is not None})
         return self
 
     def label(self, item_idx: int) -> str:
@@ -222,7 +225,7 @@ class Interactions:
             raise DataError("cannot keep the highest rating: there is no rating column; use keep='last'")
         value = self.rating if keep == "highest" else self.timestamp
         kept = last_of_each_pair(self.user_idx, self.item_idx, self.shape, value)
-        return self.subset(kept).with_known(pairs=self.pairs)
+        return self.subset(kept).cache(pairs=self.pairs)
 
     def compact(self) -> Interactions:
         """The same rows with vocabularies reduced to the ids that occur in them."""

@@ -124,7 +124,7 @@ class FirstSeen:
             data.user_idx[backwards], data.item_idx[backwards], data.shape, -data.timestamp[backwards]
         )
         rows = np.flatnonzero(first[backwards])
-        return cls(data, rows, data.subset(rows).with_known(pairs=data.pairs))
+        return cls(data, rows, data.subset(rows).cache(pairs=data.pairs))
 
     def as_known(self, parts: list[Mask], *, at: int | None, by_user: bool) -> Interactions:
         """Each pair with its last row before the next part starts: later rows were not known then.

@@ -94,4 +94,4 @@ def fit_with_early_stopping(
     best = getattr(probe, "history", None)
     epochs = None if best is None or best.best_epoch is None else best.best_epoch + 1
     model.fit(train, seed=seed, run=replace(options, stop_after=epochs))
-    model.fitted_on = model.fitted_on.model_copy(update={"epochs_found": epochs})
+    model._amend(epochs_found=epochs)

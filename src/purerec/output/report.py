@@ -25,8 +25,8 @@ class ReportedModel(Protocol):
     def name(self) -> str: ...
     @property
     def config(self) -> Any: ...
-
-    fitted_on: FittedOn
+    @property
+    def fitted_on(self) -> FittedOn: ...
 
 
 def fit_report(

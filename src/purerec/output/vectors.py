@@ -62,7 +62,6 @@ class Exported:
 
 def vectors(model: Recommender) -> tuple[F32, F32]:
     """(n_users, dim) and (n_items, dim), whose dot product is the score up to a constant for each user."""
-    model._need_fit()
     parts = model.factors()
     if parts is None:
         if model._history_part() is not None:

@@ -96,6 +96,27 @@ def test_factors_are_the_scores(name, fitted):
 
 
 @every_model
+def test_what_is_not_fitted_says_so(name, board):
+    """Also after a change of settings, which must not leave the old fit's answers behind."""
+    before, changed = make(name), make(name).fit(board, seed=0)
+    assert changed.recommend(k=1).height
+    changed.set_params(**changed.get_params())
+    for model in (before, changed):
+        assert not model.is_fitted
+        for ask in (
+            lambda model: model.score([0]),
+            lambda model: model.learned,
+            lambda model: model.fitted_on,
+            lambda model: model.popularity(),
+            lambda model: model.fold_in([0]),
+            lambda model: model.update(board),
+            lambda model: model.save("not written"),
+        ):
+            with pytest.raises(NotFittedError, match="not fitted yet"):
+                ask(model)
+
+
+@every_model
 def test_refit_forgets(name, fitted, board):
     model = make(name).fit(board.subset(np.arange(50)), seed=0)
     np.testing.assert_array_equal(scores(model.fit(board, seed=0)), scores(fitted(name)))

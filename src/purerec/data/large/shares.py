@@ -94,7 +94,7 @@ def log_of(data: Dataset, ids: Ids, positives: Csr, positive_rating: float | Non
     )
     # The rows that a log's fingerprint is computed from are not here.
     fingerprint = hashlib.sha256(f"{data.facts.fingerprint} {positive_rating}".encode()).hexdigest()
-    return log.with_known(pairs=positives, positives=positives, fingerprint=fingerprint)
+    return log.cache(pairs=positives, positives=positives, fingerprint=fingerprint)
 
 
 def joined(shares: Sequence[tuple[I64, I64, I32]], shape: tuple[int, int]) -> Csr:

@@ -149,3 +149,12 @@ class FittedOn(_Facts):
     def to_dict(self) -> dict[str, Any]:
         """For a manifest."""
         return self.model_dump(exclude_defaults=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """All that a fit leaves; a model replaces it as a whole."""
+
+    learned: Any
+    known: Known
+    fitted_on: FittedOn

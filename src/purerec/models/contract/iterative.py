@@ -81,11 +81,6 @@ class EpochModel(Recommender):
     def _params(self) -> State:
         return self.learned.params
 
-    def _facts(self) -> dict[str, Any]:
-        found = self.learned
-        curve = found.stored_curve if found.history is None else found.history.thinned()
-        return {} if curve is None else {"history": curve}
-
     @abstractmethod
     def _fitting(self, train: Interactions, seed: int) -> Fitting:
         """A fit of `train` that is about to begin, with its initial parameters."""
@@ -131,9 +126,9 @@ class EpochModel(Recommender):
         )
         learned = replace(self._extract(fitting, log.positives), history=history)
         if valid is not None and config.patience is not None:
-            learned = learned.influenced_by(valid.positives)
+            learned = learned.also_stopped_by(valid.positives)
         if start is not None and start.stopped_by is not None:
-            learned = learned.influenced_by(start.stopped_by.widened(log.shape))
+            learned = learned.also_stopped_by(start.stopped_by.widened(log.shape))
         return learned
 
     def _extract(self, fitting: Fitting, positives: Csr) -> Trained:
@@ -152,11 +147,11 @@ class EpochModel(Recommender):
 
         return validate
 
-    def _resolved_by(self, learned: Trained, positives: Csr) -> dict[str, int | float]:
-        found = super()._resolved_by(learned, positives)
-        if "dim" in found and "user" in learned.params:
-            found["dim"] = learned.params["user"].shape[1]  # chosen by the fit, or kept by an update
-        return found | {name: value for name, value in learned.chosen.items() if getattr(self.config, name) is None}
+    def _chosen(self, learned: Trained) -> dict[str, int | float]:
+        found = dict(learned.chosen)
+        if "user" in learned.params:
+            found["dim"] = learned.params["user"].shape[1]  # an update keeps it, whatever the data would give now
+        return {name: value for name, value in found.items() if getattr(self.config, name, value) is None}
 
     # ------------------------------------------------------------------ more data
 

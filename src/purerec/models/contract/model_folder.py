@@ -27,14 +27,16 @@ AnyModel = TypeVar("AnyModel", bound="Recommender")
 
 def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | None, facts: Mapping[str, Any]) -> Path:
     """See `Recommender.save`."""
-    own = {
+    own: dict[str, Any] = {
         "model": model.name,
         "config": model.config.model_dump(mode="json"),
         "fitted_on": model.fitted_on.to_dict(),
     }
     if (imported_from := class_path(type(model))) is not None:
         own["class"] = imported_from
-    if taken := (own | model._facts()).keys() & facts:
+    if isinstance(model.learned, Trained) and model.learned.curve is not None:
+        own["history"] = model.learned.curve
+    if taken := own.keys() & facts:
         raise ConfigError(f"{min(taken)!r} has a meaning of its own in a manifest; give that fact another name")
     tensors = {f"model.{name}": array for name, array in model._state().items()}
     tensors |= storage.pack_vocabulary(model.users) | storage.pack_vocabulary(model.items)
@@ -47,7 +49,7 @@ def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | Non
         tensors |= storage.pack_strings("item.labels", model.labels)
     if model.item_table is not None:
         tensors |= storage.pack_item_table(model.item_table)
-    manifest = {**own, **model._facts(), **facts}
+    manifest = {**own, **facts}
     return storage.write_folder(path, kind="model", manifest=manifest, tensors=tensors, files=files)
 
 

@@ -89,7 +89,6 @@ class OwnModel(Recommender):
     # ------------------------------------------------------------------ storing
 
     def save(self, path: str | os.PathLike[str], *, files: Mapping[str, bytes] | None = None, **facts: Any) -> Path:
-        self._need_fit()
         self._check_restored()
         return super().save(path, files=files, **facts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack
 
@@ -23,7 +24,7 @@ from purerec.models.contract.answering import TopOptions
 from purerec.models.contract.config import Config, make_config
 from purerec.models.contract.derived import Derived
 from purerec.models.contract.explaining import Explanation, Person
-from purerec.models.contract.fitted_on import FittedOn, Known, Stopwatch, check_data
+from purerec.models.contract.fitted_on import Fit, FittedOn, Known, Stopwatch, check_data
 from purerec.models.contract.foldin import Folding
 from purerec.models.contract.rules import ListRules, RuleOptions
 from purerec.models.contract.updating import update
@@ -34,12 +35,8 @@ from purerec.types import F32, I32, I64, State
 
 
 class Recommender(ABC):
-    """Base of all models: what each one implements, fitting, storing, and the queries that a fitted model answers.
+    """Base of all models. Its queries are functions of a model: see `answering`, `similar`, `explaining`, `updating`.
 
-    The queries are functions of a model, in `answering`, `similar`, `explaining` and `updating`.
-
-    config, config_class   its settings, and their class
-    is_fitted, fitted_on   whether it is fitted, and on what
     users, items, labels   ids and titles by internal index
     """
 
@@ -52,9 +49,6 @@ class Recommender(ABC):
     """Whether a fit is the same for every seed, so that comparisons fit the model only once."""
     continues: ClassVar[bool] = False
     """Whether an update continues from the last fit; otherwise it fits from scratch."""
-    fitted_on: FittedOn
-    learned: Any
-    """What `_fit` returned; a subclass says what it is."""
     item_table: ItemTable | None = None
     """What is known about items: see `set_items`."""
 
@@ -64,7 +58,7 @@ class Recommender(ABC):
         self.config = config if config is not None else make_config(type(self), settings)
         if not isinstance(self.config, self.config_class):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not a {type(config).__name__}")
-        self._known: Known | None = None
+        self._fitted: Fit | None = None
         self._derived: Derived | None = None
 
     def __repr__(self) -> str:
@@ -79,7 +73,7 @@ class Recommender(ABC):
     def set_params(self, **settings: Any) -> Self:
         """Change settings, as in scikit-learn; the model has to be fitted again."""
         self.config = make_config(type(self), self.get_params() | settings)
-        self._known = None
+        self._fitted = self._derived = None
         return self
 
     # ------------------------------------------------------------------ every model implements
@@ -137,14 +131,14 @@ class Recommender(ABC):
         raise NotImplementedError(f"{self.name} sets `continues` but does not implement `_continue`")
 
     def resolved(self, positives: Csr) -> dict[str, int | float]:
-        """The values of the settings that are None in the config because they depend on the data."""
+        """The settings that are None in the config and follow from the data. After a fit: `fitted_on.resolved`."""
         space = self.config.search_space
         starts = {name: space[name].start for name, value in self.config if value is None and name in space}
         return {name: start(positives) for name, start in starts.items() if callable(start)}
 
-    def _resolved_by(self, learned: Any, positives: Csr) -> dict[str, int | float]:
-        """Like `resolved`, with the values that the fit has chosen."""
-        return self.resolved(positives)
+    def _chosen(self, learned: Any) -> dict[str, int | float]:
+        """Those of them that the fit has chosen."""
+        return {}
 
     def _check_update(self) -> None:  # noqa: B027  # most models can
         """Raise an error if the model cannot learn from more data."""
@@ -161,15 +155,14 @@ class Recommender(ABC):
         return self
 
     def update(self, new: Interactions, *, seed: int = 0, run: Run | None = None, epochs: int | None = None) -> Self:
-        """Learn from new interactions in addition to those fitted on; new users and items get rows of their own.
+        """Learn from new interactions, too; models that are trained in epochs continue for `epochs` (None: a few).
 
-        Models trained in epochs continue from their parameters for `epochs` (None: a share of the epochs of a fit);
-        the others are fitted from scratch on all positives. See `purerec.models.contract.updating`.
+        See `purerec.models.contract.updating`.
         """
         return update(self, new, seed=seed, run=run, epochs=epochs)
 
     def _finish_fit(self, learned: Any, train: Interactions, seed: int, seconds: float) -> None:
-        resolved = self._resolved_by(learned, train.positives)
+        resolved = self.resolved(train.positives) | self._chosen(learned)
         self._commit(learned, Known.of(train), FittedOn.of(train, seed=seed, seconds=seconds, resolved=resolved))
 
     def _commit(self, learned: Any, known: Known, fitted_on: FittedOn) -> None:
@@ -179,17 +172,21 @@ class Recommender(ABC):
         table = self.item_table
         if table is not None:
             known, table = known.with_table(table)
-        self.learned, self._known, self.fitted_on = learned, known, fitted_on
-        self.item_table, self._derived = table, None
+        self._fitted, self.item_table, self._derived = Fit(learned, known, fitted_on), table, None
+
+    def _amend(self, **facts: Any) -> None:
+        """Correct the record of the fit."""
+        self._fitted = replace(self.fitted, fitted_on=self.fitted_on.model_copy(update=facts))
 
     def set_items(self, table: ItemTable) -> Self:
         """Attach an item table, for rules; titles in the table replace those of the items."""
-        self._known, self.item_table = self.known.with_table(table)
+        known, self.item_table = self.known.with_table(table)
+        self._fitted = replace(self.fitted, known=known)
         return self
 
     @property
     def is_fitted(self) -> bool:
-        return self._known is not None
+        return self._fitted is not None
 
     @property
     def derived(self) -> Derived:
@@ -197,15 +194,27 @@ class Recommender(ABC):
         self._derived = self._derived or Derived(self)
         return self._derived
 
-    def _need_fit(self) -> Known:
-        if self._known is None:
+    @property
+    def fitted(self) -> Fit:
+        """All that the last fit left."""
+        if self._fitted is None:
             raise NotFittedError(f"{self.name} is not fitted yet; call fit(train) first")
-        return self._known
+        return self._fitted
+
+    @property
+    def learned(self) -> Any:
+        """What `_fit` returned; a subclass says what it is."""
+        return self.fitted.learned
 
     @property
     def known(self) -> Known:
         """The people, items and pairs that the model knows."""
-        return self._need_fit()
+        return self.fitted.known
+
+    @property
+    def fitted_on(self) -> FittedOn:
+        """The data of the fit, and how it went."""
+        return self.fitted.fitted_on
 
     @property
     def users(self) -> Vocabulary:
@@ -276,10 +285,7 @@ class Recommender(ABC):
         explain: int = 0,
         **rules: Unpack[RuleOptions],
     ) -> pl.DataFrame:
-        """The k best items for a person who was not in training, from the items they liked.
-
-        Items that the model does not know are left out with a warning; an empty history gives popular items.
-        """
+        """The same for a person who was not in training, from the items they liked (if none, popular items)."""
         options = listing.ListOptions(exclude_seen, items, exclude, explain, ListRules.of(rules))
         return listing.for_history(self, history, k, options)
 
@@ -304,10 +310,7 @@ class Recommender(ABC):
         return self.derived.popularity
 
     def similar_items(self, item: Id, k: int = 10) -> pl.DataFrame:
-        """The k items most similar to one: a table of item, score, rank (and label).
-
-        By the model's own weights between items, if any; else by the cosine of their vectors, or of who liked them.
-        """
+        """The k items most similar to one: a table of item, score, rank (and label). See `similar`."""
         return listing.table(self, similar.top_similar(self, self.items.index(item), k))
 
     def top_similar(self, item_idx: int, k: int) -> TopK:
@@ -334,17 +337,12 @@ class Recommender(ABC):
     # ------------------------------------------------------------------ storing
     def save(self, path: str | os.PathLike[str], *, files: Mapping[str, bytes] | None = None, **facts: Any) -> Path:
         """Write the fitted model to a folder; `facts` (such as metrics) go into its manifest."""
-        self._need_fit()
         return model_folder.write(self, path, files=files, facts=facts)
 
     @classmethod
     def _upgraded(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """The settings of a folder written by an earlier version, with newer settings at the values it implies."""
         return settings
-
-    def _facts(self) -> dict[str, Any]:
-        """Additional facts for the manifest, such as how training went."""
-        return {}
 
     def _check_state(self, state: State, sizes: Mapping[str, int]) -> None:
         storage.check_layout(state, self._layout(), sizes)

@@ -27,7 +27,12 @@ class Trained:
     stopped_by: Csr | None = None
     """The validation positives that decided how long the fit took, if any; `evaluate` refuses to test on them"""
 
-    def influenced_by(self, positives: Csr) -> Self:
+    @property
+    def curve(self) -> list[dict[str, float]] | None:
+        """The history as a folder stores it."""
+        return self.stored_curve if self.history is None else self.history.thinned()
+
+    def also_stopped_by(self, positives: Csr) -> Self:
         """The same, of a fit whose length these positives decided, too."""
         return replace(self, stopped_by=positives if self.stopped_by is None else self.stopped_by.union(positives))
 

@@ -70,7 +70,7 @@ def update(model: AnyModel, new: Interactions, *, seed: int, run: Run | None, ep
         learned, used = model._continue(log, epochs, seed, run or Run())
     else:
         learned, used = model._fit(log, None, seed, run or Run()), None
-    resolved = model._resolved_by(learned, log.positives)
+    resolved = model.resolved(log.positives) | model._chosen(learned)
     found = FittedOn.of(log, seed=seed, seconds=watch.seconds, resolved=resolved)
     model._commit(learned, Known.of(log, growth.touched), _facts(model.fitted_on, found, new, growth, used))
     return model
@@ -98,7 +98,7 @@ def unite(model: Recommender, new: Interactions) -> Growth:
     name = model.fitted_on.name
     united = Interactions(users, items, pairs.users, pairs.indices, item_labels=labels, name=name)
     return Growth(
-        united.with_known(pairs=pairs),
+        united.cache(pairs=pairs),
         touched,
         rows=len(new),
         users=len(users) - len(model.users),
@@ -127,7 +127,6 @@ def append(old: Vocabulary, new: Vocabulary) -> tuple[Vocabulary, I64]:
 
 
 def _check(model: Recommender, epochs: int | None) -> None:
-    model._need_fit()
     model._check_update()
     if epochs is None:
         return

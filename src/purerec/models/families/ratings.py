@@ -69,7 +69,6 @@ class RatingModel(Recommender):
 
     def predict(self, user_idx: npt.ArrayLike, item_idx: npt.ArrayLike) -> F32:
         """(n,) predicted targets of pairs by internal index: ratings, or relevance from 0 to 1."""
-        self._need_fit()
         user = indices_of(user_idx, len(self.users), "user")
         item = indices_of(item_idx, len(self.items), "item")
         if user.shape != item.shape:
