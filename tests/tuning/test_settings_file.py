@@ -157,3 +157,14 @@ def test_settings_of_the_papers_data_sets(path):
         fresh = entry.get("fresh")
         sure = fresh is not None and fresh["difference"] > 0 and fresh["p"] < objective.SIGNIFICANT
         assert (entry["kept"] == "tuned") == sure
+
+
+@pytest.mark.parametrize("key", ["searched", "metric", "settings"])
+def test_misspelt_keys_are_refused(key, tmp_path):
+    """Without `searched`, nobody could tell that settings were chosen on the test part."""
+    text = settings_file.tuned_file("ml-100k").read_text()
+    path = tmp_path / "tuned.toml"
+    path.write_text(text.replace(f"\n{key} = ", f"\n{key[:2]}{key[3:]} = ", 1))
+    misspelt = f"unknown key '{key[:2]}{key[3:]}'; did you mean {key}"
+    with pytest.raises(ConfigError, match="no settings under" if key == "settings" else misspelt):
+        settings_file.read_settings(path)

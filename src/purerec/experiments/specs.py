@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from purerec.errors import ConfigError, did_you_mean, first_problem
+from purerec.errors import ConfigError, did_you_mean
 from purerec.evaluation.metrics import parse_of_ranks
 from purerec.evaluation.protocols import Protocol
+from purerec.storage.toml_files import TomlTable, checked, read_toml
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -19,20 +18,14 @@ QUICK_DATA = "ml-100k"  # for --quick
 RankMetric = Annotated[str, AfterValidator(lambda name: parse_of_ranks(name).name)]
 
 
-class SpecTable(BaseModel):
-    """A TOML table in which every key is known."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Line(SpecTable):
+class Line(TomlTable):
     """One model of an experiment."""
 
     name: str
     """Its name in the results."""
     model: str | None = None
     """Its name in the registry, if different."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field(default={})
     preset: str | bool | None = None
     """A preset of PURE.paper, instead of the defaults; true: that of the data set."""
     tuned: bool = True
@@ -59,7 +52,7 @@ class Line(SpecTable):
         return {f"{self.name}, {key} {text}": {key: value} for text, value in zip(said, values, strict=True)}
 
 
-class Experiment(SpecTable):
+class Experiment(TomlTable):
     """What every experiment specifies."""
 
     title: str
@@ -87,13 +80,13 @@ class WithBaseline(Experiment):
         return self
 
 
-class OnData(SpecTable):
+class OnData(TomlTable):
     """One split of one data set, and the settings of models there."""
 
     data: str
     split: str
     n: Count | None = None
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field(default={})
     """Settings for all models that have them."""
     tuned: bool = False
     """Use the settings in experiments/tuned/DATA.toml."""
@@ -143,7 +136,7 @@ class PanelsSpec(WithBaseline):
     metrics: list[str] | None = None
 
 
-class StatisticsSpec(SpecTable):
+class StatisticsSpec(TomlTable):
     """The sizes of data sets, alongside those in the paper."""
 
     kind: Literal["statistics"]
@@ -171,7 +164,7 @@ class GameSpec(OnOneSplit):
     """Number of pairs whose scores are shown."""
 
 
-class WorldSpec(SpecTable):
+class WorldSpec(TomlTable):
     """Arguments of make_world."""
 
     users: Count
@@ -223,7 +216,7 @@ class UpdatingSpec(Experiment):
     models: list[Line]
 
 
-class SimilarSpec(SpecTable):
+class SimilarSpec(TomlTable):
     """Similar items, judged by what held-out people like together."""
 
     kind: Literal["similar"]
@@ -240,7 +233,7 @@ class SimilarSpec(SpecTable):
     shrinkages: list[Annotated[float, Field(ge=0)]]
 
 
-class LogSpec(SpecTable):
+class LogSpec(TomlTable):
     """A log that settings are tried on."""
 
     name: str
@@ -284,7 +277,7 @@ class KnownWorldSpec(WorldSpec):
     activity: float = 0.5
 
 
-class PriorSpec(SpecTable):
+class PriorSpec(TomlTable):
     """Estimates of the class prior in worlds where it is known."""
 
     kind: Literal["prior"]
@@ -315,36 +308,8 @@ _KINDS: dict[str, type[AnyExperiment]] = {
 
 def read_experiment(path: Path) -> AnyExperiment:
     """The experiment that a TOML file describes."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from None
+    content = read_toml(path)
     name = content.get("kind", "comparison")
     if name not in _KINDS:
         raise ConfigError(f"{path}: there is no kind of experiment {name!r}; {did_you_mean(str(name), _KINDS)}")
-    try:
-        return _KINDS[name].model_validate(content)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {_in_words(error, _KINDS[name])}") from None
-
-
-def _in_words(error: ValidationError, kind: type[SpecTable]) -> str:
-    # Report a misspelt key before the missing one that it was meant to be.
-    first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
-    if first["type"] != "extra_forbidden":
-        return first_problem(error)
-    *place, key = first["loc"]
-    known = _table_at(kind, place).model_fields
-    return f"unknown key {'.'.join(map(str, first['loc']))!r}; {did_you_mean(str(key), known)}"
-
-
-def _table_at(kind: type[SpecTable], place: Sequence[int | str]) -> type[SpecTable]:
-    for key in place:
-        if isinstance(key, str):
-            annotation = kind.model_fields[key].annotation
-            kind = next(
-                t for t in (annotation, *get_args(annotation)) if isinstance(t, type) and issubclass(t, SpecTable)
-            )
-    return kind
+    return checked(path, content, _KINDS[name])

@@ -10,6 +10,7 @@
     state_parts  a state in parts, each written by a different process
     snapshots    a folder's tensors in memory shared by several processes
     files        single files, devices and pipes
+    toml_files   TOML that is read, with a known set of keys
     ingest/      from files of any size to a data set in parts
     paths        what is at a path
     outputs      which outputs of a command would destroy its inputs or each other

@@ -25,6 +25,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from purerec import storage
 from purerec.data.interactions import Interactions
 from purerec.data.splits import Split
@@ -32,6 +34,7 @@ from purerec.data.splits import split as make_split
 from purerec.errors import ConfigError, DataError, PurerecError
 from purerec.models.registry import REGISTRY, make_model
 from purerec.paper.printed import experiments_folder
+from purerec.storage.toml_files import TomlTable, checked, read_toml
 from purerec.training.checkpoints import brief
 
 _MARKER = "# Settings found by `purerec tune`"
@@ -39,6 +42,57 @@ _HEAD = f"""\
 {_MARKER}: chosen on validation folds of the train part, and checked on fresh ones.
 # Use them with: purerec fit DATA --model NAME --settings THIS_FILE
 """
+
+
+class _Searched(TomlTable):
+    """The part that was searched on: how to make it again, and its fingerprint."""
+
+    train: str | None = None
+    method: str | None = None
+    seed: int | None = None
+    parameters: dict[str, Any] = Field(default={})
+    positive_rating: float | None = None
+
+
+class _Search(TomlTable):
+    """Which search found something."""
+
+    command: str | None = None
+    purerec: str | None = None
+    date: str | None = None
+
+
+class _Entry(_Search):
+    """What was found for a model; only the settings are needed."""
+
+    settings: dict[str, Any]
+    kept: str | None = None
+    why: str | None = None
+    validation: dict[str, float] | None = None
+    fresh: dict[str, float] | None = None
+    best_settings: dict[str, Any] | None = None
+    trials: int | None = None
+    pruned: int | None = None
+    failed: int | None = None
+    seconds: float | None = None
+
+
+class _File(_Search):
+    """A settings file."""
+
+    data: str | None = None
+    split: str | None = None
+    searched: _Searched | None = None
+    metric: str | None = None
+    protocol: str | None = None
+    folds: int | None = None
+    fresh_folds: int | None = None
+    trials_each: int | None = None
+    minutes_each: float | None = None
+    seed: int | None = None
+    note: str | None = None
+    models: dict[str, _Entry]
+
 
 _OF_A_SEARCH = ("data", "split", "searched", "metric", "protocol", "folds", "fresh_folds")
 """What the models of one file have in common"""
@@ -127,19 +181,13 @@ def read_settings(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the settings in {path}: {error.strerror or error}") from None
-    except ValueError as error:  # invalid TOML, or not text at all
-        raise ConfigError(f"{path} is not TOML as `purerec tune --out` writes it: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"{path} is not TOML as `purerec tune --out` writes it: it is nested too deeply") from None
+    content = read_toml(path, what="TOML as `purerec tune --out` writes it")
     models = content.get("models")
     if not isinstance(models, dict) or not all(
         isinstance(entry, dict) and isinstance(entry.get("settings"), dict) for entry in models.values()
     ):
         raise ConfigError(f"{path} has no settings under [models.NAME], where `purerec tune --out` writes them")
+    checked(path, content, _File)
     return content
 
 

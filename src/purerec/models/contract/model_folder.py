@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
 from purerec import storage
 from purerec.data.pairs import Csr
 from purerec.data.plugins.named import import_path
-from purerec.errors import ConfigError, StoreError
+from purerec.errors import ConfigError, StoreError, first_problem
 from purerec.evaluation.metrics import parse
 from purerec.models.contract.config import make_config
 from purerec.models.contract.fitted_on import FittedOn, Known
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 
 AnyModel = TypeVar("AnyModel", bound="Recommender")
+_CURVE: TypeAdapter[list[dict[str, float]]] = TypeAdapter(list[dict[str, int | float]])
 
 
 def write(model: Recommender, path: AnyPath, *, files: Mapping[str, bytes] | None, facts: Mapping[str, Any]) -> Path:
@@ -94,16 +97,21 @@ def _take(model: Recommender, stored: storage.Stored) -> None:
     model._check_state(state, settings | {"users": shape[0], "items": shape[1]})
     learned = model._from_state(state, known)
     if isinstance(learned, Trained):
-        learned = _with_course(learned, stored, shape)
+        learned = _with_history(learned, stored, shape)
     model._commit(learned, known, FittedOn.read(stored.manifest["fitted_on"]))
     model.item_table = storage.unpack_item_table(tensors, items)
 
 
-def _with_course(learned: Trained, stored: storage.Stored, shape: tuple[int, int]) -> Trained:
+def _with_history(learned: Trained, stored: storage.Stored, shape: tuple[int, int]) -> Trained:
     """With how the fit went, for when the model is saved again or evaluated."""
     curve, name = stored.manifest.get("history"), "stopped_by"
+    if curve is not None:
+        try:
+            curve = _CURVE.validate_python(curve, strict=True)
+        except ValidationError as error:
+            raise StoreError(f"history: {first_problem(error)}") from None
     stopped_by = _pairs(name, stored.tensors, shape) if f"{name}.indptr" in stored.tensors else None
-    return replace(learned, stored_curve=curve if isinstance(curve, list) else None, stopped_by=stopped_by)
+    return replace(learned, stored_curve=curve, stopped_by=stopped_by)
 
 
 def _packed(name: str, pairs: Csr) -> dict[str, Array]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from purerec.errors import ConfigError, first_problem
 from purerec.output.study.results import StudyResults, panels
 from purerec.output.study.tables import TextTable, p_value
 from purerec.output.study.tests import ClaimSpec, ClaimVerdict, Compared, Finding, compared, judged
 from purerec.paper.printed import experiments_folder
+from purerec.storage.toml_files import TomlTable, checked, read_toml
 
 VERDICTS: tuple[ClaimVerdict, ...] = ("holds", "holds in part", "does not hold", "no results yet")
+
+
+class _Claims(TomlTable):
+    """The file."""
+
+    claims: list[ClaimSpec]
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,7 @@ class Judged:
 def claim_specs(path: Path | None = None) -> list[ClaimSpec]:
     """All claims, in the order of the file."""
     path = path or experiments_folder() / "claims.toml"
-    try:
-        return [ClaimSpec.model_validate(each) for each in tomllib.loads(path.read_text(encoding="utf-8"))["claims"]]
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {first_problem(error)}") from None
+    return checked(path, read_toml(path), _Claims).claims
 
 
 def judge(claims: Sequence[ClaimSpec], results: Mapping[str, StudyResults]) -> list[Judged]:

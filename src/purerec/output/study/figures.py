@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from purerec.errors import ConfigError, first_problem
 from purerec.output.charts import Axis, Chart, Point, Series, Spot, bubbles, lines, scatter
 from purerec.output.study.results import PanelResults, StudyResults, panels
 from purerec.paper.printed import experiments_folder
+from purerec.storage.toml_files import TomlTable, checked, read_toml
 
 _LEAST_SECONDS = 0.001
 """Shortest time shown: a logarithmic axis has no zero."""
 _TITLES = {"ml-100k": "ML-100k", "ml-1m": "ML-1M", "yelp": "Yelp", "gowalla": "Gowalla"}
 
 
-class FigureSpec(BaseModel):
+class FigureSpec(TomlTable):
     """One figure of experiments/figures.toml."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: str
     title: str
     caption: str = ""
     chart: Literal["time", "bubbles", "sweep", "regret", "recorded"]
-    """time: accuracy against the time of a fit; bubbles: the same with accuracy as the size of
-    circles, the paper's figure 'Running time'; sweep: metrics
-    against a setting that lines vary; regret: how far defaults fall behind the best settings, cumulated over logs;
-    recorded: charts as written by the experiment."""
+    """time: accuracy against the time of a fit; bubbles: the same with accuracy as the size of circles, the paper's
+    figure 'Running time'; sweep: metrics against a setting that lines vary; regret: how far defaults fall behind the
+    best settings, cumulated over logs; recorded: charts as written by the experiment."""
     results: list[str] = Field(min_length=1)
     """Experiments it is made from; those without results are left out."""
-    metrics: list[str] = []
+    metrics: list[str] = Field(default=[])
     """By default, the deciding metric of the experiment."""
-    protocols: list[str] = ["exact", "sampled"]
+    protocols: list[str] = Field(default=["exact", "sampled"])
     highlight: str = "pure"
     """The subject of the figure."""
     models: list[str] | None = None
@@ -45,15 +41,16 @@ class FigureSpec(BaseModel):
     """Show only recorded charts whose titles start with one of these."""
 
 
+class _Figures(TomlTable):
+    """The file."""
+
+    figures: list[FigureSpec]
+
+
 def figure_specs(path: Path | None = None) -> list[FigureSpec]:
     """All figures, in their order."""
     path = path or experiments_folder() / "figures.toml"
-    try:
-        return [
-            FigureSpec.model_validate(each) for each in tomllib.loads(path.read_text(encoding="utf-8"))["figures"]
-        ]
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {first_problem(error)}") from None
+    return checked(path, read_toml(path), _Figures).figures
 
 
 def charts_of(spec: FigureSpec, results: Mapping[str, StudyResults]) -> list[Chart]:

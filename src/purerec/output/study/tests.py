@@ -9,11 +9,12 @@ from itertools import product
 from statistics import fmean, median, stdev
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from purerec.evaluation.significance import holm
 from purerec.output.study.results import Pair, PanelResults, welch
 from purerec.output.study.tables import change, p_value, seconds
+from purerec.storage.toml_files import TomlTable
 
 ClaimVerdict = Literal["holds", "holds in part", "does not hold", "no results yet"]
 _SIGNIFICANT = 0.05
@@ -21,10 +22,8 @@ _METHODS = ("itempop", "slopeone", "coclustering", "svd", "nmf", "pmf", "bpr", "
         "cfgan", "pugmf")  # fmt: skip
 
 
-class ClaimSpec(BaseModel):
+class ClaimSpec(TomlTable):
     """One claim of experiments/claims.toml."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: str
     claim: str
@@ -33,14 +32,14 @@ class ClaimSpec(BaseModel):
     test: Literal["best", "better", "faster", "weaker_and_faster", "slowest", "flat", "growth"]
     results: list[str] = Field(min_length=1)
     """Experiments that decide."""
-    protocols: list[str] = ["exact", "sampled"]
+    protocols: list[str] = Field(default=["exact", "sampled"])
     model: str = "pure"
-    rivals: list[str] = []
-    models: list[str] = []
+    rivals: list[str] = Field(default=[])
+    models: list[str] = Field(default=[])
     """For tests about several models."""
-    metrics: list[str] = []
+    metrics: list[str] = Field(default=[])
     """By default, all that were measured, or the deciding one for tests of a single metric."""
-    expected: dict[str, float] = {}
+    expected: dict[str, float] = Field(default={})
     """Relative effects stated in the paper, by data set."""
     inside: list[float] = Field(default=[], min_length=2, max_length=2)
     """The range of a setting in which results are claimed to be flat."""
