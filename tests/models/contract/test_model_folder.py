@@ -32,6 +32,6 @@ def test_a_history_that_is_none_is_refused(history, tmp_path):
     manifest = json.loads((folder / "manifest.json").read_text()) | {"history": history}
     del manifest["manifest_sha256"]
     (folder / "manifest.json").write_text(json.dumps({**manifest, "manifest_sha256": manifest_digest(manifest)}))
-    with pytest.raises(StoreError, match=r"does not fit this version of gmf \(history: .* should be a valid") as told:
+    with pytest.raises(StoreError, match=r"does not fit this version of gmf \(history: .*should be a valid") as told:
         load_model(folder)
     assert "\n" not in str(told.value)
