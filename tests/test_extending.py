@@ -10,6 +10,7 @@ import purerec as pr
 from conftest import checkerboard, need
 from purerec.data.catalog import CATALOG
 from purerec.data.datasets import Entry, File, FileLayout
+from purerec.data.pairs import Csr
 from purerec.errors import DataError
 from purerec.evaluation import metrics
 from purerec.models.registry import REGISTRY, load_model, make_model
@@ -135,3 +136,29 @@ def test_an_engine(parts, monkeypatch):
     monkeypatch.setitem(ENGINES, "cpu", EngineEntry("my_engines", "Watched", ENGINES["cpu"].scorers))
     np.testing.assert_array_equal(pr.GMF(epochs=1).fit(parts.train).score([0]), expected)
     assert shapes == [parts.train.shape]
+
+
+def test_a_data_source(parts):
+    """Positives that are read when they are asked for, and a block of the items of one part of the users."""
+    from purerec.engines.pure.cpu.engine import CpuEngine
+    from purerec.engines.pure.spec import GameSettings
+    from purerec.engines.source import MemorySource
+
+    class Late:
+        def __init__(self, log):
+            self.log, self.shape = log, log.shape
+
+        def positives(self):
+            return Csr.of(self.log.user_idx, self.log.item_idx, self.shape)
+
+        def part(self, *, user_idx=None, items=None):
+            return MemorySource(self.positives()).part(user_idx=user_idx, items=items)
+
+    settings = GameSettings(dim=4, scorer="fm", risk="pn", prior=0.1, unlabeled_per_epoch=len(parts.train))
+    late, early = Late(parts.train), MemorySource(parts.train.positives)
+    some = {"user_idx": np.arange(3), "items": range(2, 8)}
+    for one, other in ((late, early), (late.part(**some), early.part(**some))):
+        engines = [CpuEngine(source, settings, seed=0) for source in (one, other)]
+        losses = [engine.train_discriminator(learning_rate=0.01, use_fakes=False).loss for engine in engines]
+        assert losses[0] == losses[1]
+        assert engines[0].parameters()["user"].shape == (one.shape[0], 4)

@@ -74,9 +74,15 @@ def walks() -> dict[str, Walk]:
     model, free = pr.PURE(**few), pr.PURE(**few, users="free", dim=5)
     model.fit(log)
     history = [str(item) for item in log.items.ids.head(3).to_list()]
+
+    def first_list() -> None:
+        model._commit(model.learned, model.known, model.fitted_on)  # forgets what is derived from them
+        model.recommend_for(history)
+
     return {
         "fit": walk(lambda: model.fit(log)),
         "fit, users='free', dim=5": walk(lambda: free.fit(log)),
+        "the first recommend_for(history)": walk(first_list),
         "recommend_for(history)": walk(lambda: model.recommend_for(history)),
     }
 

@@ -105,3 +105,11 @@ def test_metrics_are_functions_of_ranks():
     ranks, indptr = np.array([1, 3]), np.array([0, 2])
     assert pr.metrics.precision(ranks, indptr, 5).tolist() == [0.4]
     assert pr.metrics.reciprocal_rank(ranks, indptr).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("models", [3, None, object(), [3], [None], [object()], pr.PURE(), [pr.PURE()]], ids=range(8))
+def test_what_is_no_model_is_refused_in_a_sentence(models, clicks):
+    with pytest.raises(ConfigError, match="a model is a class, and this is a"):
+        pr.compare(pr.read(clicks), models)
+    with pytest.raises(ConfigError, match="a model is a class, and this is a"):
+        pr.make_model(models)

@@ -68,7 +68,9 @@ def compare(
     watch, tell     called with the progress and with a line for each result
     warn            called if a settings file cannot be checked
     """
-    listed = list(REGISTRY) if models == "all" else [models] if isinstance(models, str | type) else list(models)
+    if isinstance(models, str | type) or not isinstance(models, Iterable):
+        models = list(REGISTRY) if models == "all" else [models]
+    listed = list(models)
     given = settings_for_each([model_name(model) for model in listed], settings or {})
     metric = check_choice(metrics, metric, protocol)
     limit_s = None if limit is None else seconds_of(limit)

@@ -10,7 +10,7 @@ Adversarial Nets.
 Graph softmax: probabilities follow the BFS tree of u, so that nearby items are likely, and a walk costs only the
 nodes on its path. Adapted: the graph is bipartite, walks end at items, and trees are cut at depth 3 (items of people
 who share an item with the user). Trees are not built but sampled along the walk, `branching` children per node (see
-`engines.graphgan_kernels`): the paper's authors keep the tree of every vertex, n_users trees with all edges, which is
+`engines.graphgan`): the paper's authors keep the tree of every vertex, n_users trees with all edges, which is
 why PURE's authors could not finish it on Yelp. The discriminator has an item bias, both sides are pre-trained as BPR,
 the reward has a baseline, and the generator ranks.
 

@@ -110,7 +110,7 @@ class PUGMF(DiscriminatorModel):
         return {"stratified": False, **settings}
 
     def _settings(self, positives: Csr) -> GameSettings:
-        """With PU risk. Not stratified, the settings are the paper's, and those that are given are never adjusted."""
+        """The game with PU risk. Unless stratified, it is the paper's, and given settings are used unchanged."""
         config, settings = self.config, super()._settings(positives)
         changes: dict[str, Any] = {
             "risk": "softmax" if config.prior == PER_USER else "nnpu" if config.non_negative else "pu",

@@ -100,12 +100,12 @@ class PUREGame(DiscriminatorGame):
 
     model: PURE
 
-    def play(self, number: int, rate: float) -> Measures:
+    def play(self, number: int, learning_rate: float) -> Measures:
         """One round of Algorithm 1; before that, pre-training epochs without generators."""
         config = self.model.config
         if not self.is_pretrained and number < config.pretrain_epochs:
-            return super().play(number, rate) | {"phase": "pre-training"}
-        stats = self.engine.train_discriminator(learning_rate=rate, use_fakes=True)
+            return super().play(number, learning_rate) | {"phase": "pre-training"}
+        stats = self.engine.train_discriminator(learning_rate=learning_rate, use_fakes=True)
         record: Measures = {
             "phase": "the game",
             "loss": stats.loss,
@@ -174,8 +174,8 @@ class PURE(WithHistory, PUGMF):
         run: Run | None = None,
         pretrained: PUGMF | None = None,
     ) -> Self:
-        """Like every model's `fit`. With the parameters of a fitted PUGMF as the start, there is no pre-training: all
-        `epochs` are rounds of the game (100, 100 and 200 in the paper)."""
+        """Like every model's `fit`. From the parameters of a fitted PUGMF, there is no pre-training: all `epochs` are
+        rounds of the game. In the paper's form: `PURE.paper(epochs=100).fit(train, pretrained=...)`, 200 on Yelp."""
         if pretrained is None:
             return super().fit(train, valid=valid, seed=seed, run=run)
         check_data(train, valid)

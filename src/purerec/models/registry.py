@@ -81,7 +81,7 @@ def model_name(model: str | type) -> str:
     """The name of a model that is given by its name, as `module:Class`, or as a class."""
     if isinstance(model, str):
         return _register(import_object(model)) if is_path(model) else model
-    place = (model.__module__, getattr(model, "__name__", ""))
+    place = (getattr(model, "__module__", ""), getattr(model, "__name__", ""))  # of anything, until it is registered
     return next((name for name, known in REGISTRY.items() if known == place), None) or _register(model)
 
 

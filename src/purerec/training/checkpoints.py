@@ -71,6 +71,11 @@ class Checkpoints:
     def _check_identity(self, found: Mapping[str, Any]) -> None:
         for name, value in self.identity.items():
             before = found.get(name)
+            if before != value and name == "start":
+                raise _OfAnotherRun(
+                    f"{self.folder}: the checkpoint is of a fit that continues from another model, or from none; "
+                    "resume with the same one, or remove it"
+                )
             if before != value:
                 what, was, now = _difference(name, before, value)
                 raise _OfAnotherRun(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 TIME_LIMIT = "time limit"
 """Start of the reason why a fit ended before its last epoch"""
+_ROWS = 1 << 14
 Measures = dict[str, float | str]
 """What a fit reports about an epoch: loss, norms and other quantities worth plotting, and its `phase`."""
 
@@ -19,7 +20,16 @@ Measures = dict[str, float | str]
 def mean_norms(vectors: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
     """Mean row norms of `user` and `item`, which reveal a fit that diverges; infinite if they overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return {f"{side}_norm": float(np.linalg.norm(vectors[side], axis=1).mean()) for side in ("user", "item")}
+        return {f"{side}_norm": float(_norms(vectors[side]).mean()) for side in ("user", "item")}
+
+
+def _norms(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(n,) the length of each row, without a temporary of the size of a large table."""
+    found = np.empty(len(rows), rows.dtype)
+    for start in range(0, len(rows), _ROWS):
+        part = slice(start, start + _ROWS)
+        found[part] = np.linalg.norm(rows[part], axis=1)
+    return found
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def test_a_step_on_a_part_is_that_of_the_cpu_engine(source):
     assert stepped(TorchEngine, 1.0)[0] != pytest.approx(loss, rel=1e-3)
 
 
-def test_unlabeled_pairs_are_drawn_for_whom_the_stratum_names(source):
+def test_unlabeled_pairs_are_drawn_for_whom_the_part_names(source):
     asked = np.array([3, 3, 3, 8], np.int32)
     engine = TorchEngine(source, PLAIN, seed=0, part=GamePart(asked, 1.0))
     batches = engine._batches.epoch(np.random.default_rng(0), engine._phi, use_fakes=False)

@@ -77,9 +77,9 @@ class DiscriminatorGame:
         config = self.model.config
         return scheduled(config.schedule, config.learning_rate, number, config.epochs)
 
-    def play(self, number: int, rate: float) -> Measures:
+    def play(self, number: int, learning_rate: float) -> Measures:
         """One epoch of the discriminator; PURE adds its generators here."""
-        stats = self.engine.train_discriminator(learning_rate=rate, use_fakes=False)
+        stats = self.engine.train_discriminator(learning_rate=learning_rate, use_fakes=False)
         return {
             "phase": "discriminator",
             "loss": stats.loss,

@@ -120,7 +120,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
-        return document(request, problems.internal())  # logged by the gate
+        return document(request, problems.internal())  # logged by the middleware
 
 
 def _route_of(app: FastAPI, scope: Any) -> str:

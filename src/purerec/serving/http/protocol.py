@@ -151,7 +151,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._pieces.expect_head()
 
     def _fail(self, problem: Problem) -> None:
-        """Stop reading this request: the gate responds if it already has it, otherwise this protocol does."""
+        """Stop reading this request: the middleware responds if it already has it, otherwise this protocol does."""
         self._pieces.drop()
         if self.cycle is None or self.cycle.response_complete:
             self._refuse(problem)

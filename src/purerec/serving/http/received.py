@@ -1,4 +1,4 @@
-"""How much of a request has arrived: set by the protocol, used by the gate."""
+"""How much of a request has arrived: set by the protocol, used by the middleware."""
 
 from __future__ import annotations
 

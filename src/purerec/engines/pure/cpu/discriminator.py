@@ -199,7 +199,7 @@ def discriminator_step(
             unl_sigma, unl_plus, n_free = total_of_rows(grid, n_unl)
         else:
             _, unl_sigma, unl_plus = activate(w.phi, w.sigma, unl, n_unl)
-        pos_slope, pos_offset, unl_slope = c.own * per_pos, -per_pos, c.unlabeled / max(n_free, 1.0)
+        pos_slope, pos_offset, unl_slope = c.positive * per_pos, -per_pos, c.unlabeled / max(n_free, 1.0)
         loss = pos_slope * pos_plus - per_pos * pos_phi + unl_slope * unl_plus
         negative = unl_slope * unl_plus - (per_pos - pos_slope) * pos_plus
         if c.is_clamped and negative < 0.0:

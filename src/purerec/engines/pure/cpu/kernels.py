@@ -39,10 +39,12 @@ class KernelSettings(NamedTuple):
     scorer: int
     temperature: float
     """Temperature of the softmax risk; 0: another risk."""
-    own: float
-    """Weight of softplus(phi) at positives; for the softmax risk, the share of observed pairs."""
+    observed: float
+    """Share of observed pairs in the unlabeled part of the softmax risk."""
+    positive: float
+    """Weight of softplus(phi) at positives in the other risks."""
     unlabeled: float
-    """Weight of softplus(phi) at unlabeled pairs."""
+    """Weight of softplus(phi) at unlabeled pairs in these."""
     is_clamped: bool
     """Whether the negative part may not fall below 0 (nnPU)."""
     fake: float

@@ -63,16 +63,17 @@ def kernel_settings(s: GameSettings) -> KernelSettings:
     if s.scorer not in _SCORERS:
         fact = f"the cpu engine has no scorer {s.scorer!r}"
         raise ConfigError(fact, "use engine='torch'", command="use --set engine=torch")
-    own, unlabeled, is_clamped, temperature = s.observed, 0.0, False, s.temperature
+    positive, unlabeled, is_clamped, temperature = 0.0, 0.0, False, s.temperature
     if s.softmax is None:
-        own, unlabeled, is_clamped = s.logistic.positive, s.logistic.unlabeled, s.logistic.is_clamped
+        positive, unlabeled, is_clamped = s.logistic.positive, s.logistic.unlabeled, s.logistic.is_clamped
         temperature = 0.0
     return KernelSettings(
         u_dim=padded(s.dim),
         i_dim=padded(s.dim_i),
         scorer=_SCORERS[s.scorer],
         temperature=float(temperature),
-        own=float(own),
+        observed=float(s.observed),
+        positive=float(positive),
         unlabeled=float(unlabeled),
         is_clamped=is_clamped,
         fake=float(s.fake_weight / s.prior),

@@ -26,9 +26,9 @@ def share_out(
     per_degree = np.float32(1.0 / c.temperature)
     rounds = n_unl // max(n_pos, 1)
     extra = n_unl - rounds * n_pos
-    log_own = np.float32(math.log(c.own)) if c.own > 0.0 else _NEVER
-    log_few = np.float32(math.log((1.0 - c.own) / max(rounds, 1)))
-    log_more = np.float32(math.log((1.0 - c.own) / (rounds + 1)))
+    log_own = np.float32(math.log(c.observed)) if c.observed > 0.0 else _NEVER
+    log_few = np.float32(math.log((1.0 - c.observed) / max(rounds, 1)))
+    log_more = np.float32(math.log((1.0 - c.observed) / (rounds + 1)))
     losses, own_shares, draw_shares = splat(_ZERO), splat(_ZERO), splat(_ZERO)
     nothing, never = splat(_ZERO), splat(_NEVER)
     for k in range(0, n_pos, LANES):

@@ -31,7 +31,6 @@ from purerec.engines.source import DataSource
 from purerec.errors import ConfigError, MissingExtraError, StoreError
 from purerec.rng import named_rng
 from purerec.sampling.unlabeled import without_full_users
-from purerec.training.history import mean_norms
 from purerec.types import F32, F64, I32
 
 try:
@@ -239,8 +238,10 @@ class TorchEngine:
 
     def norms(self) -> dict[str, float]:
         """Mean lengths of the vectors, and the bias."""
-        shared = {side: self._named[side].numpy(force=True) for side in ("user", "item")}
-        return mean_norms(shared) | {"bias": self._named["bias"].item()}
+        with torch.no_grad():
+            lengths = {side: torch.linalg.vector_norm(self._named[side], dim=1) for side in ("user", "item")}
+            found = {f"{side}_norm": each.mean().item() for side, each in lengths.items()}
+        return found | {"bias": self._named["bias"].item()}
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """Parameters; `<name>/m`, `/v`, `/step` of Adam; a scorer module's buffers; the random state."""
