@@ -37,7 +37,9 @@ from purerec.types import F32, I32, I64, State
 class Recommender(ABC):
     """Base of all models. Its queries are functions of a model: see `answering`, `similar`, `explaining`, `updating`.
 
+    config, config_class   its settings, and their class
     users, items, labels   ids and titles by internal index
+    is_fitted              whether it can answer
     """
 
     name: ClassVar[str]
