@@ -10,7 +10,6 @@ import typer
 from purerec.cli.clusters.connecting import OnOpt
 from purerec.cli.groups import Parts, Reading, as_given, warn_of_no_ratings
 from purerec.cli.options import (
-    FEW_USERS,
     DataOpt,
     JsonOpt,
     MemoryOpt,
@@ -148,6 +147,8 @@ def evaluate(
     if groups is not None:
         console.say()
         console.table([str(by), *groups.columns[1:]], groups.rows())
+    from purerec.experiments.advice import FEW_USERS
+
     if facts["users"] < FEW_USERS:
         console.note(f"based on only {counted(facts['users'], 'user')}; another split may give other results")
     if from_ is None:

@@ -30,8 +30,6 @@ SplitOpt = Annotated[
 ]
 _WORTH_TELLING_S = 2
 """Compile times above this are mentioned"""
-FEW_USERS = 100
-"""A result based on fewer users comes with a warning"""
 _MODEL_HELP = "A name from `purerec models`, or your own as module:Class."
 ModelArg = Annotated[str, typer.Option("--model", help=_MODEL_HELP, autocompletion=complete_model)]
 ModelOpt = Annotated[str | None, typer.Option("--model", help=_MODEL_HELP, autocompletion=complete_model)]

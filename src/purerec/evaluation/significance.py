@@ -21,6 +21,7 @@ from purerec.types import F64
 
 Verdict = Literal["baseline", "better", "worse", "no difference"]
 
+SIGNIFICANT = 0.05
 _BATCH = 1 << 22
 """Bootstrap draws held in memory at a time."""
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from purerec.evaluation.significance import Row
     from purerec.experiments.results import Comparison
 
-_FEW_USERS = 100
+FEW_USERS = 100
+"""A result based on fewer users comes with a warning"""
 _SHORT_S = 2
 """Fits up to this long are fast enough."""
 
@@ -44,7 +45,7 @@ def doubts(found: Comparison) -> list[str]:
     said = []
     if disagreement := _other_winners(found):
         said.append(disagreement)
-    if found.users < _FEW_USERS:
+    if found.users < FEW_USERS:
         said.append(f"based on {counted(found.users, 'user')}; with so few, only large differences are significant")
     said += [f"{name} failed and is left out: {reason}" for name, reason in found.failed.items()]
     for name, reason in found.stopped.items():

@@ -22,7 +22,7 @@ from purerec.data.splits import Split
 from purerec.errors import ConfigError
 from purerec.evaluation.metrics import parse_of_ranks
 from purerec.evaluation.protocols import Evaluation, Protocol, evaluate
-from purerec.evaluation.significance import bootstrap_interval, paired_t_test
+from purerec.evaluation.significance import SIGNIFICANT, bootstrap_interval, paired_t_test
 from purerec.models.contract.recommender import Recommender
 from purerec.models.registry import make_model
 from purerec.rng import named_rng
@@ -34,7 +34,6 @@ Report = Callable[[float, int], None]
 
 REPORTS = 5
 """Maximum reports per fit: one after each fifth of the epochs; a model without epochs reports once."""
-SIGNIFICANT = 0.05
 
 
 class OutOfTime(Exception):

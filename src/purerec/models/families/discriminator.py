@@ -152,10 +152,10 @@ class DiscriminatorModel(EpochModel):
         """`start`: initial parameters in place of random ones."""
         positives = need_positives(train)
         settings = self._settings(positives)
-        parts = None
+        split = None
         if start is None and self._chooses() and 0 < self.choosing_epoch() < self.config.epochs:
-            parts = hold_out(positives, named_rng(seed, "held out"))
-        return self.game_class(self, positives, settings, seed, start, parts)
+            split = hold_out(positives, named_rng(seed, "held out"))
+        return self.game_class(self, positives, settings, seed, start, split)
 
     def _extract(self, fitting: Fitting, positives: Csr) -> Trained:
         """The parameters, narrowed once a width is chosen."""

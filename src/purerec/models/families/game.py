@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,6 @@ class DiscriminatorGame:
 
     chosen: Form | None = None
     """The form of the score, once it is chosen"""
-    item_weights: tuple[float, ItemWeights] | None = None
-    """Of PURE: the L2 and the weights between items, once they are needed; not yet scaled"""
 
     def __init__(
         self,
@@ -45,12 +44,13 @@ class DiscriminatorGame:
         settings: GameSettings,
         seed: int,
         start: Params | None = None,
-        parts: tuple[Csr, Csr] | None = None,
+        split: tuple[Csr, Csr] | None = None,
     ) -> None:
-        """`start`: initial parameters in place of random ones; `parts`: the positives that are kept and left out."""
+        """`start`: initial parameters in place of random ones; `split`: the positives that are kept and held out."""
         self.model, self.settings, self.seed, self._all = model, settings, seed, positives
-        self.positives = positives if parts is None else parts[0]
-        self.held_out = None if parts is None else parts[1]
+        self.positives = positives if split is None else split[0]
+        self.held_out = None if split is None else split[1]
+        self._item_weights: tuple[float, ItemWeights] | None = None
         self.is_pretrained = start is not None
         self.engine = self.new_engine(start, seed)
 
@@ -93,6 +93,13 @@ class DiscriminatorGame:
         if self.model.scorer_module is not None:
             params |= {n: a for n, a in self.engine.state().items() if n.endswith("/buffer")}  # type: ignore[misc]  # float32 all
         return params
+
+    def item_weights(self, regularization: float, fit: Callable[[], ItemWeights]) -> ItemWeights:
+        """PURE's weights between items, not yet scaled: fitted on first use, and again if their L2 changes."""
+        if self._item_weights is None or self._item_weights[0] != regularization:
+            self._item_weights = None  # before its successor takes as much memory
+            self._item_weights = regularization, fit()
+        return self._item_weights[1]
 
     # ------------------------------------------------------------------ from some pairs to all
 

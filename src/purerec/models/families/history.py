@@ -172,13 +172,12 @@ class WithHistory(DiscriminatorModel):
         assert isinstance(fitting, DiscriminatorGame)
         weight, regularization = self._history_form(fitting.chosen, positives)
         neighbors = self._neighbors(positives.shape[1])
-        if fitting.item_weights is None or fitting.item_weights[0] != regularization:  # the choice changes it
-            fitting.item_weights = None  # before its successor takes as much memory
-            (fitted,) = self._fit_history(positives, [regularization], neighbors)
-            fitting.item_weights = regularization, fitted
+        fitted = fitting.item_weights(
+            regularization, lambda: self._fit_history(positives, [regularization], neighbors)[0]
+        )
         embeddings = dot_product(self.config.scorer, params)
         assert embeddings is not None, "only dot products have a history"
-        item_weights = scaled(fitting.item_weights[1], embeddings, positives, weight)
+        item_weights = scaled(fitted, embeddings, positives, weight)
         chosen = {"history_weight": weight, "history_regularization": regularization, "neighbors": neighbors}
         return TrainedWithHistory(params, chosen, item_weights=item_weights, weight=weight)
 

@@ -11,13 +11,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from purerec.evaluation.significance import holm
+from purerec.evaluation.significance import SIGNIFICANT, holm
 from purerec.output.study.results import Pair, PanelResults, welch
 from purerec.output.study.tables import change, p_value, seconds
 from purerec.storage.toml_files import TomlTable
 
 ClaimVerdict = Literal["holds", "holds in part", "does not hold", "no results yet"]
-_SIGNIFICANT = 0.05
 _METHODS = ("itempop", "slopeone", "coclustering", "svd", "nmf", "pmf", "bpr", "lambdafm", "gmf", "graphgan", "irgan",
         "cfgan", "pugmf")  # fmt: skip
 
@@ -112,7 +111,7 @@ def _best(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
         most.append(2 * ahead > len(metrics) and pairs[-1].difference > 0)
     if not said:
         return None
-    everywhere = all(most) and all(p < _SIGNIFICANT for p in _corrected(pairs))
+    everywhere = all(most) and all(p < SIGNIFICANT for p in _corrected(pairs))
     verdict: ClaimVerdict = "holds" if everywhere else "holds in part" if best else "does not hold"
     return Finding(
         verdict, "; ".join(said), f"highest mean; {_how(pairs)}, Holm, against the strongest rival", _largest(pairs)
@@ -136,7 +135,7 @@ def _better(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Finding | None:
             )
     if not pairs:
         return None
-    good = sum(pair.difference > 0 and p < _SIGNIFICANT for pair, p in zip(pairs, _corrected(pairs), strict=True))
+    good = sum(pair.difference > 0 and p < SIGNIFICANT for pair, p in zip(pairs, _corrected(pairs), strict=True))
     return Finding(_verdict(good, len(pairs)), "; ".join(said), f"{_how(pairs)}, Holm", _largest(pairs))
 
 
@@ -194,7 +193,7 @@ def _weaker_and_faster(claim: ClaimSpec, panels: Sequence[PanelResults]) -> Find
             pair = panel.pair(name, claim.model, metric)
             gap = panel.mean(name, metric) / panel.mean(claim.model, metric) - 1
             pairs.append(pair)
-            good += share < 1 and gap < 0 and pair.p is not None and pair.p < _SIGNIFICANT
+            good += share < 1 and gap < 0 and pair.p is not None and pair.p < SIGNIFICANT
             said.append(f"{name} {share:.2g} of its time, {metric} {change(gap)}")
     if not pairs:
         return None
