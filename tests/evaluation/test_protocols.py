@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import purerec as pr
 from conftest import need
 from evaluation.splits import descending, make_split, random_split
 from purerec.data.interactions import Interactions
@@ -307,3 +308,10 @@ def test_what_is_no_split_is_refused() -> None:
     split = random_split()
     with pytest.raises(ConfigError, match=r"a split, such as pr.split\(data\), not Interactions"):
         evaluate(Table(np.zeros(split.train.positives.shape)), split.train)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [pr.PURE, pr.ItemPop, pr.Recommender])
+def test_a_class_in_place_of_a_model_is_refused(kind: type) -> None:
+    split = random_split()
+    with pytest.raises(ConfigError, match=f"cannot evaluate the class {kind.__name__}; give a fitted model"):
+        evaluate(kind, split)

@@ -62,7 +62,7 @@ def test_a_fit_resumes_only_from_the_start_it_had(tmp_path):
     model.fit(data, pretrained=one, run=Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=2))
     again = Run(checkpoint=tmp_path / "c", resume=True)
     for start in (other, None):
-        with pytest.raises(StoreError, match="continues from another model, or from none; resume with the same one"):
+        with pytest.raises(StoreError, match="continues from another model, or none; resume with the same"):
             pr.PURE(**QUICK).fit(data, pretrained=start, run=again)
     np.testing.assert_array_equal(scores(pr.PURE(**QUICK).fit(data, pretrained=one, run=again)), scores(whole))
 
@@ -73,7 +73,7 @@ def test_an_update_resumes_only_from_the_model_it_began_with(tmp_path):
     kept = deepcopy(one)
     one.update(more, run=Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=2))
     again = Run(checkpoint=tmp_path / "c", resume=True)
-    with pytest.raises(StoreError, match="continues from another model, or from none; resume with the same one"):
+    with pytest.raises(StoreError, match="continues from another model, or none; resume with the same"):
         other.update(more, run=again)
     whole = deepcopy(kept).update(more)
     np.testing.assert_array_equal(scores(kept.update(more, run=again)), scores(whole))
@@ -237,3 +237,33 @@ def test_folding_in_a_known_user_agrees_with_training():
     folded = model.score_history(data.positives.row(4))
     trained = model.score([4])[0]
     assert np.corrcoef(folded, trained)[0, 1] > 0.9
+
+
+def test_a_fit_resumes_only_with_the_validation_part_it_had(tmp_path):
+    """Otherwise a part that decided would be forgotten, and could be tested on."""
+    split = pr.split(log(), "ratio", valid=0.1)
+    settings = {"epochs": 6, "patience": 5, "validate_every": 1, "dim": 4}
+    run = Run(checkpoint=tmp_path / "c", checkpoint_epochs=1, stop_after=3)
+    pr.PUGMF(**settings).fit(split.train, valid=split.valid, run=run)
+    again = Run(checkpoint=tmp_path / "c", resume=True)
+    for valid in (None, split.test):
+        with pytest.raises(StoreError, match="of a fit with another validation part, or none; resume with"):
+            pr.PUGMF(**settings).fit(split.train, valid=valid, run=again)
+    assert pr.PUGMF(**settings).fit(split.train, valid=split.valid, run=again).stopped_by is split.valid.positives
+
+
+def test_pre_training_gives_the_width_and_is_a_pugmf():
+    data = log()
+    start = pr.PUGMF(epochs=2, dim=6).fit(data)
+    model = pr.PURE(epochs=2).fit(data, pretrained=start)
+    assert model.learned.params["user"].shape[1] == model.fitted_on.resolved["dim"] == 6
+    with pytest.raises(ConfigError, match="the pre-trained model has dim=6, this one 4; set dim=6"):
+        pr.PURE(epochs=2, dim=4).fit(data, pretrained=start)
+    for other in ("pugmf", pr.PUGMF, pr.BPR(epochs=1).fit(data)):
+        with pytest.raises(ConfigError, match="pretrained takes a fitted PUGMF, not "):
+            pr.PURE(epochs=2).fit(data, pretrained=other)
+
+
+def test_other_numbers_of_epochs_in_the_papers_form_are_half_pre_training():
+    assert pr.PURE.paper("yelp", epochs=10).config.pretrain_epochs == 5
+    assert pr.PURE.paper("yelp", epochs=10, pretrain_epochs=2).config.pretrain_epochs == 2

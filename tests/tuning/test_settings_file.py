@@ -131,7 +131,8 @@ def test_settings_of_other_data_or_of_unknown_origin_are_used_with_a_warning(tmp
     for file in (path, strange, untold):
         settings_file.check_searched(file, grown, pr.split(grown, "ratio"), warnings.append)
     assert len(warnings) == 3
-    assert all("was tuned on other data" in line and "inflated" in line for line in warnings)
+    told = ["was tuned on other data"] * 2 + ["does not say what it was tuned on"]
+    assert all(text in line and "inflated" in line for text, line in zip(told, warnings, strict=True))
 
 
 @pytest.mark.parametrize(("name", "how"), [("ml-100k", "u1"), ("ml-1m", "auto"), ("yelp", "auto")])
@@ -165,6 +166,13 @@ def test_misspelt_keys_are_refused(key, tmp_path):
     text = settings_file.tuned_file("ml-100k").read_text()
     path = tmp_path / "tuned.toml"
     path.write_text(text.replace(f"\n{key} = ", f"\n{key[:2]}{key[3:]} = ", 1))
-    misspelt = f"unknown key '{key[:2]}{key[3:]}'; did you mean {key}"
-    with pytest.raises(ConfigError, match="no settings under" if key == "settings" else misspelt):
+    place = "models.itempop." if key == "settings" else ""
+    with pytest.raises(ConfigError, match=f"unknown key '{place}{key[:2]}{key[3:]}'; did you mean {key}"):
         settings_file.read_settings(path)
+
+
+def test_settings_that_a_model_does_not_have_are_told_with_their_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("\ufeff[models.bpr]\nsettings = { dmi = 5 }\n", encoding="utf-8")  # with a byte order mark
+    with pytest.raises(ConfigError, match=r"mine\.toml: bpr has no setting 'dmi'; did you mean dim"):
+        settings_file.settings_from(path, "bpr")

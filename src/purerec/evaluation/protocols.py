@@ -188,6 +188,7 @@ def evaluate(
             f"no user has a positive in the {on} part, so there is nothing to rank; hold out more "
             "interactions, or lower the rating that counts as positive"
         )
+    as_scorer(model)  # refuses what is none, such as a class
     model = widened(model, split, target)
     check_unseen(model, split, target, on)
     model, asked = as_scorer(model), relevant

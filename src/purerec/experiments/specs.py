@@ -310,6 +310,6 @@ def read_experiment(path: Path) -> AnyExperiment:
     """The experiment that a TOML file describes."""
     content = read_toml(path)
     name = content.get("kind", "comparison")
-    if name not in _KINDS:
+    if not isinstance(name, str) or name not in _KINDS:
         raise ConfigError(f"{path}: there is no kind of experiment {name!r}; {did_you_mean(str(name), _KINDS)}")
     return checked(path, content, _KINDS[name])

@@ -36,6 +36,7 @@ from purerec.engines.pure.spec import GameSettings
 from purerec.errors import ConfigError
 from purerec.models.contract.fitted_on import Stopwatch, check_data
 from purerec.models.contract.search_space import Choices, Floats, SearchSpace
+from purerec.models.families.discriminator import DiscriminatorModel
 from purerec.models.families.game import DiscriminatorGame
 from purerec.models.families.history import HistoryConfig, WithHistory
 from purerec.models.pugmf import PUGMF, PUGMFConfig
@@ -140,10 +141,12 @@ class PURE(WithHistory, PUGMF):
         as sampled pairs, local epochs 1 and 10, Adam at a constant rate, pre-training of the same length.
         """
         tables = printed_settings()
-        if data not in tables:
+        if not isinstance(data, str) or data not in tables:
             raise ConfigError(f"the paper has settings for {', '.join(tables)}, not for {data!r}")
         printed = dict(tables[data])
         rounds = printed.pop("epochs")
+        if "epochs" in changes:  # half of any other number is pre-training, too
+            changes = {"pretrain_epochs": changes["epochs"] // 2, **changes}
         form: dict[str, Any] = {
             "epochs": 2 * rounds,
             "pretrain_epochs": rounds,
@@ -179,6 +182,8 @@ class PURE(WithHistory, PUGMF):
         if pretrained is None:
             return super().fit(train, valid=valid, seed=seed, run=run)
         check_data(train, valid)
+        if not isinstance(pretrained, DiscriminatorModel):
+            raise ConfigError(f"pretrained takes a fitted PUGMF, not {pretrained!r}")
         if pretrained.users != train.users or pretrained.items != train.items:
             raise ConfigError("the pre-trained model was fitted on other data; fit it on the same train part")
         others = len(pretrained.seen) - pretrained.seen.overlap(train.positives)
@@ -189,9 +194,13 @@ class PURE(WithHistory, PUGMF):
             )
         if pretrained.config.scorer != self.config.scorer:
             raise ConfigError(f"the pre-trained model scores by {pretrained.config.scorer}, not {self.config.scorer}")
-        watch = Stopwatch()
-        game = self._fitting(train, seed, dict(pretrained._params))
-        learned = self._train(game, train, valid, seed, run or Run(), pretrained.learned)
+        start, watch = pretrained.learned, Stopwatch()
+        dim = start.params["user"].shape[1]
+        if self.config.dim not in (None, dim):
+            raise ConfigError(f"the pre-trained model has dim={dim}, this one {self.config.dim}; set dim={dim}")
+        as_wide = self._with_settings({"dim": dim})
+        game = as_wide._fitting(train, seed, dict(start.params))
+        learned = as_wide._train(game, train, valid, seed, run or Run(), start)
         self._finish_fit(learned, train, seed, watch.seconds)
         return self
 

@@ -24,10 +24,12 @@ AnyTable = TypeVar("AnyTable", bound=TomlTable)
 def read_toml(path: Path, *, what: str = "TOML") -> dict[str, Any]:
     """The content of a file; `what` it should be, for errors."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError as error:  # invalid TOML, or not text at all
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not {what}: it is not UTF-8 text") from None
+    except ValueError as error:
         raise ConfigError(f"{path} is not {what}: {error}") from None
     except RecursionError:
         raise ConfigError(f"{path} is not {what}: it is nested too deeply") from None

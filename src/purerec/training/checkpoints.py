@@ -21,6 +21,10 @@ CHECKPOINT = "checkpoint"
 """The kind of folder that holds checkpoints"""
 
 
+_OTHERS = {"start": "that continues from another model", "valid": "with another validation part"}
+"""Facts of a run that are known by a checksum only"""
+
+
 class _OfAnotherRun(StoreError):
     """A checkpoint of another run."""
 
@@ -71,10 +75,10 @@ class Checkpoints:
     def _check_identity(self, found: Mapping[str, Any]) -> None:
         for name, value in self.identity.items():
             before = found.get(name)
-            if before != value and name == "start":
+            if before != value and name in _OTHERS:
                 raise _OfAnotherRun(
-                    f"{self.folder}: the checkpoint is of a fit that continues from another model, or from none; "
-                    "resume with the same one, or remove it"
+                    f"{self.folder}: the checkpoint is of a fit {_OTHERS[name]}, or none; resume with the same, or "
+                    "remove it"
                 )
             if before != value:
                 what, was, now = _difference(name, before, value)

@@ -131,7 +131,10 @@ def settings_from(path: Path, model: str) -> dict[str, Any]:
             f"{path} has settings for {', '.join(found) or 'no model'}, not for {model}; "
             f"leave {model} out, or tune it, too"
         )
-    make_model(model, **found[model])  # raises an error for a name or value unknown to this version
+    try:
+        make_model(model, **found[model])
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     return found[model]
 
 
@@ -148,9 +151,15 @@ def check_searched(path: Path, data: Interactions, split: Split, warn: Callable[
     content = _content(path)
     told = content.get("searched")
     where = f"{content.get('data', 'unknown data')}, {content.get('split', 'unknown split')}"
-    if isinstance(told, dict) and told.get("train") == split.full_train.fingerprint:
+    if told is not None and told.get("train") == split.full_train.fingerprint:
         return
-    part = _part_again(data, told) if isinstance(told, dict) else None
+    if told is None:
+        warn(
+            f"{path} does not say what it was tuned on; if that includes rows of this test part, the score is "
+            "inflated"
+        )
+        return
+    part = _part_again(data, told)
     if part is None:
         warn(
             f"{path} was tuned on other data ({where}); if that includes rows of this test part, the score "
@@ -182,12 +191,12 @@ def read_settings(path: Path) -> dict[str, dict[str, Any]]:
 
 def _content(path: Path) -> dict[str, Any]:
     content = read_toml(path, what="TOML as `purerec tune --out` writes it")
-    models = content.get("models")
-    if not isinstance(models, dict) or not all(
-        isinstance(entry, dict) and isinstance(entry.get("settings"), dict) for entry in models.values()
-    ):
+    if not isinstance(content.get("models"), dict):
         raise ConfigError(f"{path} has no settings under [models.NAME], where `purerec tune --out` writes them")
-    checked(path, content, _File)
+    try:
+        checked(path, content, _File)
+    except ConfigError as error:
+        raise ConfigError(f"{error} (`purerec tune --out` writes such files)") from None
     return content
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import warnings
+from copy import copy
 
 import numpy as np
 import pytest
@@ -114,6 +115,18 @@ def test_what_is_not_fitted_says_so(name, board):
         ):
             with pytest.raises(NotFittedError, match="not fitted yet"):
                 ask(model)
+
+
+@every_model
+def test_a_copy_does_not_follow_what_it_was_copied_from(name, board):
+    model = make(name).fit(board, seed=0)
+    before = model.recommend(k=3), model.popularity(), model.recommend_for([board.items[0]], k=3)
+    copied = copy(model)
+    model.fit(pr.Interactions.from_columns(board.user_idx[:90], board.item_idx[:90] // 2), seed=1)
+    after = copied.recommend(k=3), copied.popularity(), copied.recommend_for([board.items[0]], k=3)
+    assert before[0].equals(after[0])
+    np.testing.assert_array_equal(before[1], after[1])
+    assert before[2].equals(after[2])
 
 
 @every_model

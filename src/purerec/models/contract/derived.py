@@ -113,6 +113,11 @@ class Derived:
             raise ScoreError(f"{name} has unusable parameters ({error}); fit it again") from None
 
 
+def derived_of(model: Recommender, last: Derived | None) -> Derived:
+    """The last one, unless it is of another model: a copy must not follow what it was copied from."""
+    return last if last is not None and last._model is model else Derived(model)
+
+
 def _projected(rows: Any, rng: np.random.Generator) -> F32:
     """(len(rows), _PROJECTIONS) random projections of sparse rows, a few at a time."""
     width, parts = rows.shape[1], range(0, _PROJECTIONS, _AT_ONCE)

@@ -26,8 +26,8 @@ def need_positives(train: Interactions) -> Csr:
     return train.positives
 
 
-def check_data(train: Interactions, valid: Interactions | None) -> None:
-    """Check that a model can be fitted on these."""
+def check_data(train: Interactions, valid: Interactions | None, table: ItemTable | None = None) -> None:
+    """Check that a model with this item table can be fitted on these."""
     if not isinstance(train, Interactions):
         raise DataError(
             f"fit() takes a log from pr.read or pr.load, or the full_train of a split, not {type(train).__name__}"
@@ -36,6 +36,8 @@ def check_data(train: Interactions, valid: Interactions | None) -> None:
         raise DataError("there is nothing to fit on: the train part has no interactions")
     if valid is not None and (valid.users != train.users or valid.items != train.items):
         raise DataError("train and valid must share their vocabularies; make them with split()")
+    if table is not None:
+        table.check_knows(train.items)
 
 
 @dataclass(frozen=True, eq=False)

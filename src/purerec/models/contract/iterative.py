@@ -112,6 +112,7 @@ class EpochModel(Recommender):
             "seed": seed,
             "data": log.fingerprint,
             "start": None if start is None else start.digest(),
+            "valid": None if validate is None or valid is None else valid.fingerprint,
         }
         history = run_epochs(
             fitting,

@@ -22,7 +22,7 @@ from purerec.errors import ConfigError, NotFittedError
 from purerec.models.contract import answering, explaining, listing, model_folder, similar
 from purerec.models.contract.answering import TopOptions
 from purerec.models.contract.config import Config, make_config
-from purerec.models.contract.derived import Derived
+from purerec.models.contract.derived import Derived, derived_of
 from purerec.models.contract.explaining import Explanation, Person
 from purerec.models.contract.fitted_on import Fit, FittedOn, Known, Stopwatch, check_data
 from purerec.models.contract.foldin import Folding
@@ -150,7 +150,7 @@ class Recommender(ABC):
         self, train: Interactions, *, valid: Interactions | None = None, seed: int = 0, run: Run | None = None
     ) -> Self:
         """Fit on the positives of `train`; `valid`, if given, decides only when to stop."""
-        check_data(train, valid)
+        check_data(train, valid, self.item_table)
         watch = Stopwatch()
         learned = self._fit(train, valid, seed, run or Run())
         self._finish_fit(learned, train, seed, watch.seconds)
@@ -193,7 +193,7 @@ class Recommender(ABC):
     @property
     def derived(self) -> Derived:
         """What follows from the parameters, computed on first use."""
-        self._derived = self._derived or Derived(self)
+        self._derived = derived_of(self, self._derived)
         return self._derived
 
     @property
