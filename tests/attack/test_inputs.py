@@ -286,7 +286,7 @@ def test_numbers_as_text_are_converted():
         ("[models.bpr]\nsettings = { dim = [1] }", r"dim=\[1\]"),
         ("[models.bpr]\nsettings = { dim = 1979-05-27 }", "dim="),
         ("[models.bpr]\nsettings = { dim = " + "9" * 5000 + " }", "not TOML"),
-        ("[models.bpr]\nsettings = 3", "no settings under"),
+        ("[models.bpr]\nsettings = 3", r"models\.bpr\.settings=3 should be a valid dictionary .*purerec tune --out"),
         ("models = 3", "no settings under"),
         ("\0", "not TOML"),
     ],

@@ -39,7 +39,7 @@ def clicks(tmp_path_factory):
     ],
     ids=["settings", "file", "against"],
 )
-@pytest.mark.filterwarnings("ignore:found.toml was tuned on other data")
+@pytest.mark.filterwarnings("ignore:found.toml does not say what it was tuned on")
 def test_what_the_command_prints(clicks, arguments, options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "found.toml").write_text("[models.ease]\nsettings = { regularization = 7 }\n")
