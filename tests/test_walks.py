@@ -32,3 +32,6 @@ def test_a_list_leads_through_a_bounded_number_of_files(found):
     listed = found["recommend_for(history)"]
     assert len(listed.steps) <= 3, listed.steps
     assert len(listed.files) <= 11, listed.files
+    first = found["the first recommend_for(history)"]
+    assert len(first.steps) <= 9, first.steps
+    assert len(first.files) <= 20, first.files
