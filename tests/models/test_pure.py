@@ -266,4 +266,8 @@ def test_pre_training_gives_the_width_and_is_a_pugmf():
 
 def test_other_numbers_of_epochs_in_the_papers_form_are_half_pre_training():
     assert pr.PURE.paper("yelp", epochs=10).config.pretrain_epochs == 5
+    assert pr.PURE.paper("yelp", epochs="10").config.pretrain_epochs == 5
     assert pr.PURE.paper("yelp", epochs=10, pretrain_epochs=2).config.pretrain_epochs == 2
+    for wrong in ("x", None, 2.5):
+        with pytest.raises(ConfigError, match="epochs="):
+            pr.PURE.paper("yelp", epochs=wrong)

@@ -146,7 +146,7 @@ class PURE(WithHistory, PUGMF):
         printed = dict(tables[data])
         rounds = printed.pop("epochs")
         if "epochs" in changes:  # half of any other number is pre-training, too
-            changes = {"pretrain_epochs": changes["epochs"] // 2, **changes}
+            changes = {"pretrain_epochs": cls(epochs=changes["epochs"]).config.epochs // 2, **changes}
         form: dict[str, Any] = {
             "epochs": 2 * rounds,
             "pretrain_epochs": rounds,
@@ -181,7 +181,7 @@ class PURE(WithHistory, PUGMF):
         rounds of the game. In the paper's form: `PURE.paper(epochs=100).fit(train, pretrained=...)`, 200 on Yelp."""
         if pretrained is None:
             return super().fit(train, valid=valid, seed=seed, run=run)
-        check_data(train, valid)
+        check_data(train, valid, self.item_table)
         if not isinstance(pretrained, DiscriminatorModel):
             raise ConfigError(f"pretrained takes a fitted PUGMF, not {pretrained!r}")
         if pretrained.users != train.users or pretrained.items != train.items:

@@ -157,7 +157,7 @@ class Recommender(ABC):
         return self
 
     def update(self, new: Interactions, *, seed: int = 0, run: Run | None = None, epochs: int | None = None) -> Self:
-        """Learn from new interactions, too; models that are trained in epochs continue for `epochs` (None: a few).
+        """Learn from new interactions as well; models trained in epochs continue for `epochs` (None: a few).
 
         See `purerec.models.contract.updating`.
         """
